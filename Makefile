@@ -1,0 +1,54 @@
+# `make demo` and `make test` do everything on a machine that has Python 3.11 or newer and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+FLOOR := .venv-floor/bin
+
+.PHONY: help setup demo test lint types contracts unit floor measure picture clean
+.DEFAULT_GOAL := help
+
+help:  ## what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "intarsia needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli]' --group dev
+	@touch $@
+
+setup: $(VENV)/.ready  ## create .venv with everything that development needs
+
+demo: setup  ## cluster four real hospitals and show the result
+	@$(BIN)/python -m intarsia.demo
+
+test: setup lint types contracts unit  ## all checks
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: setup
+	$(BIN)/mypy
+
+contracts: setup
+	$(BIN)/lint-imports
+
+unit: setup
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup
+
+floor: pyproject.toml constraints-floor.txt  ## the tests again, with the oldest versions we claim to support
+	$(PYTHON) -m venv .venv-floor
+	$(FLOOR)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
+	$(FLOOR)/python -m pip install --quiet --disable-pip-version-check --constraint constraints-floor.txt --editable '.[cli]' --group dev
+	OMP_NUM_THREADS=1 $(FLOOR)/pytest --numprocesses 2 --dist loadgroup
+
+measure: setup  ## DIM-set 128 and HAR over 20 random splits (about 10 minutes; needs INTARSIA_DATA)
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.first_measurements 20
+
+picture: setup  ## draw the demo's output into docs/images/demo.svg
+	@$(BIN)/python -m intarsia.demo --svg docs/images/demo.svg
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) .venv-floor .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""Measurements on real datasets. Never imported by the package."""

@@ -1,0 +1,69 @@
+"""Intarsia: one clustering over tables that share only some of their columns and none of their rows.
+
+``intarsia.cluster({"a": table_a, "b": table_b}, n_clusters=3)`` is the way in. Names are loaded when first used, so that
+``import intarsia`` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from intarsia._version import __version__
+
+if TYPE_CHECKING:
+    from intarsia import datasets, exceptions, metrics
+    from intarsia.assumptions import AssumptionReport, check_assumptions, order_preservation_rate
+    from intarsia.core.features import FeatureSpace
+    from intarsia.estimators import ClusteringResult, FederatedClustering, OneShotClustering, cluster
+    from intarsia.exceptions import AssumptionWarning, InputError, IntarsiaError
+    from intarsia.results import LocalCluster, RoundInfo
+
+_HOME = {
+    "cluster": "intarsia.estimators",
+    "FederatedClustering": "intarsia.estimators",
+    "OneShotClustering": "intarsia.estimators",
+    "ClusteringResult": "intarsia.estimators",
+    "LocalCluster": "intarsia.results",
+    "RoundInfo": "intarsia.results",
+    "AssumptionReport": "intarsia.assumptions",
+    "check_assumptions": "intarsia.assumptions",
+    "order_preservation_rate": "intarsia.assumptions",
+    "FeatureSpace": "intarsia.core.features",
+    "IntarsiaError": "intarsia.exceptions",
+    "InputError": "intarsia.exceptions",
+    "AssumptionWarning": "intarsia.exceptions",
+}
+_MODULES = ("datasets", "exceptions", "metrics")
+
+__all__ = [
+    "AssumptionReport",
+    "AssumptionWarning",
+    "ClusteringResult",
+    "FeatureSpace",
+    "FederatedClustering",
+    "InputError",
+    "IntarsiaError",
+    "LocalCluster",
+    "OneShotClustering",
+    "RoundInfo",
+    "__version__",
+    "check_assumptions",
+    "cluster",
+    "datasets",
+    "exceptions",
+    "metrics",
+    "order_preservation_rate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"intarsia.{name}")
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'intarsia' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,262 @@
+"""An algorithm is a state and two pure functions: ``start`` and ``advance``. Whoever drives it does the sending."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.features import FeatureSpace, components, near_misses, overlap_graph
+from intarsia.core.randomness import stream
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.exceptions import DisjointFeaturesError, ProtocolError, TooFewClustersError, quote
+from intarsia.messages import Description, LocalSummary, Message, Moments, Reply, Request, Units
+from intarsia.results import LocalCluster, Outcome
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a run stands: what to ask next, or the result."""
+
+    state: Any = None
+    requests: Mapping[str, Request] = field(default_factory=dict)
+    result: Outcome | None = None
+
+
+class Algorithm(Protocol):
+    """Decides what to ask and what the answers mean."""
+
+    def start(self, participants: Sequence[str]) -> Step:
+        """The first questions."""
+
+    def advance(self, state: Any, replies: Mapping[str, Reply]) -> Step:
+        """The next questions, or the result."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Who takes part and what they see, in a canonical order: participants and features sorted by name."""
+
+    participants: tuple[str, ...]
+    space: FeatureSpace
+    features: Mapping[str, tuple[str, ...]]
+    shift: FloatArray
+    scale: FloatArray
+
+    @property
+    def masks(self) -> BoolArray:
+        """One row per participant: the diagonal of its Ω."""
+        return np.array([self.space.mask(self.features[name]) for name in self.participants], dtype=np.bool_)
+
+    @property
+    def overlap(self) -> BoolArray:
+        """Who shares a feature with whom."""
+        return overlap_graph(self.masks)
+
+    def index(self, participant: str) -> IntArray:
+        """Where the participant's features stand in the union."""
+        return self.space.index(self.features[participant])
+
+    def units_for(self, participant: str) -> Units | None:
+        """The common units of the participant's features; None where everybody keeps their own."""
+        index = self.index(participant)
+        if (self.scale == 1.0).all() and (self.shift == 0.0).all():
+            return None
+        return Units(shift=self.shift[index], scale=self.scale[index])
+
+
+def make_study(
+    features: Mapping[str, tuple[str, ...]], moments: Mapping[str, Moments | None], *, allow_partial: bool = False
+) -> Study:
+    """Put everybody's columns together, check that they hang together, and pool units where moments were sent."""
+    participants = tuple(sorted(features))
+    space = FeatureSpace(tuple(sorted(FeatureSpace.union(features.values()).names)))
+    if not allow_partial:
+        check_connected({name: features[name] for name in participants})
+    study = Study(participants, space, dict(features), np.zeros(len(space)), np.ones(len(space)))
+    sent = {name: m for name, m in moments.items() if m is not None}
+    if not sent:
+        return study
+    shift, scale = pooled_units(study, sent)
+    return Study(participants, space, dict(features), shift, scale)
+
+
+def check_connected(features: Mapping[str, Sequence[str]]) -> None:
+    """Refuse participants that share no feature with the rest, not even through others."""
+    names = list(features)
+    space = FeatureSpace.union(features.values())
+    label = components(overlap_graph(np.array([space.mask(features[name]) for name in names], dtype=np.bool_)))
+    if label.max(initial=0) == 0:
+        return
+    largest = np.bincount(label).argmax()
+    apart = [name for name, part in zip(names, label, strict=True) if part != largest]
+    misses = near_misses(features)[:3]
+    hint = (
+        "Hint: "
+        + "; ".join(
+            f"{a!r} ({b}) and {c!r} ({d}) look alike; rename one if they mean the same" for a, b, c, d in misses
+        )
+        if misses
+        else "Hint: leave them out, or add a participant that has columns of both sides."
+    )
+    raise DisjointFeaturesError(
+        f"{len(apart)} of {len(names)} participants share no feature with the other {len(names) - len(apart)}, not even "
+        f"through others: {quote(apart)}. The overlap must connect everybody for clusters to be compared. {hint}"
+    )
+
+
+def pooled_units(study: Study, moments: Mapping[str, Moments]) -> tuple[FloatArray, FloatArray]:
+    """Global mean and standard deviation of every feature, from everybody's count, mean and M2 (Chan et al.)."""
+    count, mean, m2 = (np.zeros(len(study.space)) for _ in range(3))
+    for name in study.participants:
+        index, mine = study.index(name), moments[name]
+        total = count[index] + mine.count
+        gap = mine.mean - mean[index]
+        share = np.divide(mine.count, total, out=np.zeros_like(total), where=total > 0)
+        m2[index] += mine.m2 + np.square(gap) * count[index] * share
+        mean[index] += gap * share
+        count[index] = total
+    deviation = np.sqrt(m2 / np.maximum(count, 1.0))
+    return mean, np.where(deviation > 0, deviation, 1.0)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Everybody's local clusters over the union of features, in common units."""
+
+    centroids: MaskedCentroids
+    owner: IntArray
+    sizes: IntArray
+
+
+def gather(study: Study, summaries: Mapping[str, LocalSummary]) -> Gathered:
+    """Lay all local centroids out over the union of features."""
+    values, counts, owner, sizes = [], [], [], []
+    for i, name in enumerate(study.participants):
+        summary, index = summaries[name], study.index(name)
+        n = len(summary.sizes)
+        wide_values, wide_counts = np.zeros((n, len(study.space))), np.zeros((n, len(study.space)))
+        wide_values[:, index], wide_counts[:, index] = summary.values, summary.counts
+        values.append(wide_values)
+        counts.append(wide_counts)
+        owner.append(np.full(n, i, dtype=np.intp))
+        sizes.append(summary.sizes)
+    return Gathered(
+        MaskedCentroids.of(np.concatenate(values), np.concatenate(counts)), np.concatenate(owner), np.concatenate(sizes)
+    )
+
+
+def local_clusters(
+    study: Study, gathered: Gathered, groups: IntArray, margin: Sequence[float]
+) -> tuple[LocalCluster, ...]:
+    """Every local cluster with the group it joined, numbered within its participant."""
+    seen: dict[int, int] = {}
+    records = []
+    for owner, size, group, how_clear in zip(gathered.owner, gathered.sizes, groups, margin, strict=True):
+        index = seen[int(owner)] = seen.get(int(owner), -1) + 1
+        records.append(LocalCluster(study.participants[owner], index, int(size), int(group), float(how_clear)))
+    return tuple(records)
+
+
+def check_comparable(study: Study, owner: IntArray, comparable: BoolArray) -> None:
+    """Refuse participants whose clusters can be compared with nobody else's, although they share names.
+
+    It happens when all that they share is constant.
+    """
+    n = len(study.participants)
+    member = (owner[None, :] == np.arange(n)[:, None]).astype(np.intp)
+    label = components((member @ comparable.astype(np.intp) @ member.T > 0) | np.eye(n, dtype=np.bool_))
+    if label.max(initial=0) == 0:
+        return
+    largest = np.bincount(label).argmax()
+    apart = [name for name, part in zip(study.participants, label, strict=True) if part != largest]
+    raise DisjointFeaturesError(
+        f"{len(apart)} of {n} participants share only features that are the same for all local clusters, which tell "
+        f"nothing: {quote(apart)}. Hint: leave them out, or add columns that vary and that others have too."
+    )
+
+
+def replies_of(kind: type[M], replies: Mapping[str, Reply], expected: Sequence[str]) -> dict[str, M]:
+    """The replies, all of the expected kind and from the expected participants, or a ProtocolError."""
+    if set(replies) != set(expected):
+        raise ProtocolError(
+            f"replies came from {quote(sorted(replies))}, but were expected from {quote(sorted(expected))}"
+        )
+    for name, reply in replies.items():
+        if not isinstance(reply, kind):
+            raise ProtocolError(
+                f"participant {name!r} sent a {type(reply).__name__} where a {kind.__name__} was asked for"
+            )
+    return dict(replies)  # type: ignore[arg-type]
+
+
+def check_description(name: str, reply: Description) -> None:
+    """Names must be there, be unique and fit the moments."""
+    _check_features(name, reply.features)
+    if reply.moments is not None:
+        _check_moments(name, reply.moments, len(reply.features))
+
+
+def check_summary(name: str, reply: LocalSummary) -> None:
+    """Shapes must fit each other, counts must be counts, and what is not hidden must be a number."""
+    _check_features(name, reply.features)
+    shape = (len(reply.sizes), len(reply.features)) if reply.sizes.ndim == 1 else None
+    _require(
+        shape is not None and reply.values.shape == shape and reply.counts.shape == shape, name, "shapes do not fit"
+    )
+    if len(reply.sizes) == 0:
+        raise TooFewClustersError(
+            f"participant {name!r} found no cluster at all (every row is noise). "
+            "Hint: give it a less strict local algorithm, or leave it out."
+        )
+    _require(bool((reply.sizes > 0).all()), name, "a cluster without rows")
+    _check_numbers(name, reply.values, reply.counts)
+    if reply.covariances is not None:
+        _require(len(reply.covariances) == len(reply.sizes), name, "not one covariance per cluster")
+        for covariance, counts in zip(reply.covariances, reply.counts, strict=True):
+            d = int((counts > 0).sum())
+            _require(covariance.shape in {(d,), (d, d)}, name, "a covariance of the wrong shape")
+            _require(bool(np.isfinite(covariance).all()), name, "a covariance that is not finite")
+    if reply.low is not None and reply.high is not None:
+        _require(reply.low.shape == shape and reply.high.shape == shape, name, "a bounding box of the wrong shape")
+    if reply.moments is not None:
+        _check_moments(name, reply.moments, len(reply.features))
+
+
+def check_centroids(name: str, values: FloatArray, counts: FloatArray, shape: tuple[int, int]) -> None:
+    """Refined centroids must have the shape that was asked for."""
+    _require(values.shape == shape and counts.shape == shape, name, "centroids of the wrong shape")
+    _check_numbers(name, values, counts)
+
+
+def _check_numbers(name: str, values: FloatArray, counts: FloatArray) -> None:
+    _require(bool(np.isfinite(counts).all() and (counts >= 0).all()), name, "counts that are not counts")
+    _require(bool(np.isfinite(values[counts > 0]).all()), name, "centroids that are not finite")
+
+
+def _check_features(name: str, features: tuple[str, ...]) -> None:
+    _require(len(features) > 0, name, "no feature")
+    _require(len(set(features)) == len(features), name, "a feature twice")
+
+
+def _check_moments(name: str, moments: Moments, d: int) -> None:
+    parts = (moments.count, moments.mean, moments.m2)
+    _require(
+        all(part.shape == (d,) and bool(np.isfinite(part).all()) for part in parts), name, "moments that do not fit"
+    )
+    _require(bool((moments.count >= 0).all() and (moments.m2 >= 0).all()), name, "negative counts or squares")
+
+
+def _require(holds: bool, name: str, problem: str) -> None:
+    if not holds:
+        raise ProtocolError(f"the reply of participant {name!r} cannot be used: {problem}")
+
+
+def starts_stream(seed: int, purpose: str) -> Callable[[int], np.random.Generator]:
+    """Generators for the search's random starts."""
+    return lambda k: stream(seed, "coordinator", purpose, k)

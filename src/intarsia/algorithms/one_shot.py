@@ -1,0 +1,284 @@
+"""Algorithm 2: one-shot distributed agglomerative clustering with masked data.
+
+    summarize (local clusters with a density each) → forces → group → assign
+
+One exchange gathers everything; the second only tells participants which group each of their clusters joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from intarsia.algorithms.base import (
+    Gathered,
+    Step,
+    Study,
+    check_comparable,
+    check_summary,
+    gather,
+    local_clusters,
+    make_study,
+    replies_of,
+    starts_stream,
+)
+from intarsia.core.agglomeration import MergeTree, agglomerate, same_owner
+from intarsia.core.centroids import MaskedCentroids, merge
+from intarsia.core.densities import Gaussian, sample_inside
+from intarsia.core.distances import Extent, Metric, extent_of
+from intarsia.core.force import exact_forces, gaussian_extent, sampled_forces
+from intarsia.core.meta_clustering import by_size
+from intarsia.core.n_clusters import expected_distances, silhouette
+from intarsia.core.randomness import stream
+from intarsia.core.search import ForceProblem, margins, search_forces
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.exceptions import ProtocolError, TooFewClustersError
+from intarsia.messages import Assign, Labelled, LocalSummary, Reply, Summarize
+from intarsia.results import Aggregation, GlobalModel, Outcome
+
+AGGREGATIONS = ("search", "greedy")
+FORCES = ("exact", "sampled")
+DEVIATIONS = 2.0  # how many standard deviations count as reached when there are no points to look at
+MAX_LOCAL_CLUSTERS = 20  # how far a participant looks when nobody knows K
+
+
+class Attraction(NamedTuple):
+    """Forces between all local clusters, and what they were rescaled by."""
+
+    forces: FloatArray
+    extent: Extent
+
+
+class Grouping(NamedTuple):
+    """The groups of all local clusters, the paper's tree, and the silhouette of every K that was looked at."""
+
+    groups: IntArray
+    aggregation: Aggregation
+    tree: MergeTree
+    silhouettes: dict[int, float]
+
+
+@dataclass(frozen=True)
+class AskedSummaries:
+    """Everybody was asked for local clusters."""
+
+    participants: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AskedLabels:
+    """Everybody was told the groups of their clusters."""
+
+    outcome: Outcome
+
+
+State = AskedSummaries | AskedLabels
+
+
+@dataclass(frozen=True)
+class OneShotAlgorithm:
+    """Algorithm 2 with its settings; see :class:`intarsia.OneShotClustering` for what they mean."""
+
+    n_clusters: int | None = None
+    aggregation: str = "search"
+    n_starts: int = 30
+    n_local_clusters: Mapping[str, int] | int | None = None
+    scale: bool = False
+    force: str = "exact"
+    exponent: float = 2.0
+    softening: float = 0.01
+    density: str = "gaussian"
+    n_proxies: int = 100
+    bounding_boxes: bool = False
+    allow_partial: bool = False
+    metric: Metric = "euclidean"
+    seed: int = 0
+
+    def start(self, participants: Sequence[str]) -> Step:
+        """Ask everybody for local clusters and their densities."""
+        return Step(AskedSummaries(tuple(participants)), {name: self._summarize(name) for name in participants})
+
+    def advance(self, state: State, replies: Mapping[str, Reply]) -> Step:
+        """Group what came back, or collect how many rows went where."""
+        match state:
+            case AskedSummaries(participants):
+                return self._summarized(replies_of(LocalSummary, replies, participants))
+            case AskedLabels(outcome):
+                return _labelled(outcome, replies_of(Labelled, replies, outcome.participants))
+
+    def _summarize(self, name: str) -> Summarize:
+        fixed = self.n_local_clusters
+        return Summarize(
+            seed=self.seed,
+            n_clusters=self.n_clusters,
+            n_local_clusters=fixed.get(name) if isinstance(fixed, Mapping) else fixed,
+            max_local_clusters=self.n_clusters or MAX_LOCAL_CLUSTERS,
+            own_units=self.scale,
+            density=self.density,
+            bounding_boxes=self.bounding_boxes,
+        )
+
+    def _summarized(self, summaries: Mapping[str, LocalSummary]) -> Step:
+        for name, summary in summaries.items():
+            check_summary(name, summary)
+            if summary.covariances is None:
+                raise ProtocolError(f"participant {name!r} sent no densities, which were asked for")
+        study = make_study(
+            {name: summary.features for name, summary in summaries.items()},
+            {name: summary.moments for name, summary in summaries.items()},
+            allow_partial=self.allow_partial,
+        )
+        gathered = _in_common_units(study, gather(study, summaries))
+        self._check_enough(gathered)
+        densities = _densities(study, summaries)
+        attraction = self._attraction(study, gathered, densities, summaries)
+        if not self.allow_partial:
+            check_comparable(study, gathered.owner, ~np.isnan(attraction.forces))
+        grouping = self._group(study, gathered, densities, attraction)
+        outcome = _outcome(study, gathered, attraction, grouping, self.metric)
+        return Step(AskedLabels(outcome), _assignments(outcome, gathered.owner))
+
+    def _check_enough(self, gathered: Gathered) -> None:
+        found = len(gathered.owner)
+        if self.n_clusters is not None and self.n_clusters > found:
+            raise TooFewClustersError(
+                f"{self.n_clusters} global clusters were asked for, but participants found only {found} local clusters "
+                f"in all. Hint: ask for at most {found} clusters, or for more local ones (n_local_clusters)."
+            )
+
+    def _attraction(
+        self, study: Study, gathered: Gathered, densities: Sequence[Gaussian], summaries: Mapping[str, LocalSummary]
+    ) -> Attraction:
+        seen = gathered.centroids.seen
+        if self.force == "exact":
+            extent = gaussian_extent(densities, seen, DEVIATIONS)
+            return Attraction(exact_forces(densities, seen, extent, self.exponent, self.softening), extent)
+        proxies = self._proxies(study, gathered, densities, summaries)
+        extent = _reach(proxies, seen)
+        forces = sampled_forces(proxies, seen, extent, self.exponent, self.softening, self.metric)
+        return Attraction(forces, extent)
+
+    def _proxies(
+        self, study: Study, gathered: Gathered, densities: Sequence[Gaussian], summaries: Mapping[str, LocalSummary]
+    ) -> list[FloatArray]:
+        """generateProxyClusters: points of every density, inside its bounding box where there is one."""
+        boxes = _boxes(study, summaries)
+        proxies = []
+        for z, density in enumerate(densities):
+            name = study.participants[gathered.owner[z]]
+            first = int(np.flatnonzero(gathered.owner == gathered.owner[z])[0])
+            rng = stream(self.seed, name, "proxies", z - first)
+            proxies.append(sample_inside(density, rng, self.n_proxies, *boxes[z]))
+        return proxies
+
+    def _group(
+        self, study: Study, gathered: Gathered, densities: Sequence[Gaussian], attraction: Attraction
+    ) -> Grouping:
+        forces, owner = attraction.forces, gathered.owner
+        tree = agglomerate(forces)
+        if self.n_clusters is None:
+            silhouettes = self._silhouettes(gathered, densities, attraction, tree)
+            n_groups = max(silhouettes, key=lambda k: (silhouettes[k], -k)) if silhouettes else tree.fewest_groups
+        else:
+            silhouettes, n_groups = {}, self.n_clusters
+        n_groups = max(n_groups, tree.fewest_groups)
+        if self.aggregation == "greedy" or tree.fewest_groups > 1:
+            groups = tree.cut(n_groups)
+            loss = ForceProblem(forces, owner, n_groups).loss(groups)
+            return Grouping(groups, Aggregation("greedy", loss, None, float("nan"), 1), tree, silhouettes)
+        starts = starts_stream(self.seed, "search forces")
+        found = search_forces(forces, owner, n_groups, study.overlap, self.n_starts, starts)
+        aggregation = Aggregation("search", found.loss, found.runner_up, found.confidence, found.n_different)
+        return Grouping(found.groups, aggregation, tree, silhouettes)
+
+    def _silhouettes(
+        self, gathered: Gathered, densities: Sequence[Gaussian], attraction: Attraction, tree: MergeTree
+    ) -> dict[int, float]:
+        """The silhouette of every number of groups from 2 on.
+
+        The search looks at trees that keep a participant's clusters apart, as long as it has no more than that many.
+        """
+        distances = expected_distances(densities, gathered.centroids.seen, attraction.extent)
+        most_local = int(np.bincount(gathered.owner).max())
+        apart = (
+            agglomerate(attraction.forces, same_owner(gathered.owner, most_local))
+            if self.aggregation == "search"
+            else tree
+        )
+        scores = {}
+        for k in range(max(2, tree.fewest_groups), tree.n_leaves + 1):
+            chosen = apart if k >= max(most_local, apart.fewest_groups) else tree
+            scores[k] = silhouette(distances, chosen.cut(k))
+        return {k: score for k, score in scores.items() if not np.isnan(score)}
+
+
+def _in_common_units(study: Study, gathered: Gathered) -> Gathered:
+    values = (gathered.centroids.values - study.shift) / study.scale
+    return Gathered(MaskedCentroids.of(values, gathered.centroids.counts), gathered.owner, gathered.sizes)
+
+
+def _densities(study: Study, summaries: Mapping[str, LocalSummary]) -> list[Gaussian]:
+    """Everybody's densities, in the order of the gathered clusters, in common units."""
+    densities = []
+    for name in study.participants:
+        summary, index = summaries[name], study.index(name)
+        for values, counts, covariance in zip(summary.values, summary.counts, summary.covariances or (), strict=True):
+            seen = counts > 0
+            density = Gaussian(values[seen], covariance)
+            densities.append(density.scaled(study.shift[index[seen]], study.scale[index[seen]]))
+    return densities
+
+
+Box = tuple[FloatArray | None, FloatArray | None]
+
+
+def _boxes(study: Study, summaries: Mapping[str, LocalSummary]) -> list[Box]:
+    boxes: list[Box] = []
+    for name in study.participants:
+        summary, index = summaries[name], study.index(name)
+        if summary.low is None or summary.high is None:
+            boxes.extend([(None, None)] * len(summary.sizes))
+            continue
+        low, high = ((box - study.shift[index]) / study.scale[index] for box in (summary.low, summary.high))
+        boxes.extend((low[k][seen], high[k][seen]) for k, seen in enumerate(summary.counts > 0))
+    return boxes
+
+
+def _reach(proxies: Sequence[FloatArray], seen: BoolArray) -> Extent:
+    """Entry-wise minimum and maximum over all proxies."""
+    low, high = np.zeros(seen.shape), np.zeros(seen.shape)
+    for z, points in enumerate(proxies):
+        low[z, seen[z]], high[z, seen[z]] = points.min(axis=0), points.max(axis=0)
+    return Extent(extent_of(low, seen).low, extent_of(high, seen).high)
+
+
+def _outcome(study: Study, gathered: Gathered, attraction: Attraction, grouping: Grouping, metric: Metric) -> Outcome:
+    groups = by_size(grouping.groups, gathered.sizes.astype(np.float64))
+    n_groups = int(groups.max()) + 1
+    clear = margins(ForceProblem(attraction.forces, gathered.owner, n_groups), groups)
+    centroids = merge(gathered.centroids, groups, n_groups)
+    return Outcome(
+        model=GlobalModel(study.space, centroids, attraction.extent, study.shift, study.scale, metric),
+        participants=study.participants,
+        masks=study.masks,
+        local_centroids=gathered.centroids,
+        local_clusters=local_clusters(study, gathered, groups, clear.tolist()),
+        aggregation=grouping.aggregation,
+        merge_tree=grouping.tree,
+        silhouettes=grouping.silhouettes,
+    )
+
+
+def _assignments(outcome: Outcome, owner: IntArray) -> dict[str, Assign]:
+    n_groups = len(outcome.model.centroids)
+    return {
+        name: Assign(groups=outcome.groups[owner == i], n_groups=n_groups)
+        for i, name in enumerate(outcome.participants)
+    }
+
+
+def _labelled(outcome: Outcome, labelled: Mapping[str, Labelled]) -> Step:
+    return Step(result=replace(outcome, sizes={name: labelled[name].sizes for name in outcome.participants}))

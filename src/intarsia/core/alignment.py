@@ -1,0 +1,68 @@
+"""One federated round, piece by piece: what fits, who is who, and how far to move (Algorithm 1, federated phase)."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.distances import Extent, Metric, rescaled_distances
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+
+
+def compatible(labels: IntArray, n_centres: int, min_points: int) -> IntArray:
+    """The global centroids that at least ``min_points`` of the participant's rows are nearest to."""
+    return np.flatnonzero(np.bincount(labels[labels >= 0], minlength=n_centres) >= min_points)
+
+
+def local_start(centres: MaskedCentroids, own_means: MaskedCentroids, overall: FloatArray) -> FloatArray:
+    """Where local refinement starts: the global centroid, and where that is hidden the mean of the rows that chose it.
+
+    ``overall`` (the mean of all rows) fills what neither knows.
+    """
+    return np.where(centres.seen, centres.values, np.where(own_means.seen, own_means.values, overall))
+
+
+def match(local: MaskedCentroids, centres: MaskedCentroids, extent: Extent, metric: Metric = "euclidean") -> IntArray:
+    """sortHungarian: for every global centroid the local one it is matched with, −1 for none.
+
+    The total rescaled distance is as small as one-to-one matching allows; an incomparable pair costs more than any
+    comparable one, and is not a match.
+    """
+    distance = rescaled_distances(local.values, local.seen, centres.values, centres.seen, extent, metric)
+    incomparable = np.isnan(distance)
+    cost = np.where(incomparable, 1.0 + np.nan_to_num(distance).sum(), distance)
+    rows, columns = linear_sum_assignment(cost)
+    index = np.full(len(centres), -1, dtype=np.intp)
+    keep = ~incomparable[rows, columns]
+    index[columns[keep]] = rows[keep]
+    return index
+
+
+def blend(old: MaskedCentroids, new: MaskedCentroids, step_size: float) -> MaskedCentroids:
+    """(1 − α) · old + α · new, entry by entry.
+
+    An entry that nobody reported keeps its old value; one that is known for the first time takes the new value whole.
+
+    >>> old = MaskedCentroids.of(np.array([[1.0, 5.0, 0.0]]), np.array([[4.0, 4.0, 0.0]]))
+    >>> new = MaskedCentroids.of(np.array([[2.0, 0.0, 7.0]]), np.array([[6.0, 0.0, 6.0]]))
+    >>> blend(old, new, 0.5)
+    MaskedCentroids(values=array([[1.5, 5. , 7. ]]), counts=array([[6., 4., 6.]]))
+    """
+    moved = old.values + step_size * (new.values - old.values)
+    values = np.where(new.seen, np.where(old.seen, moved, new.values), old.values)
+    return MaskedCentroids.of(values, np.where(new.seen, new.counts, old.counts))
+
+
+def movement(old: MaskedCentroids, new: MaskedCentroids, extent: Extent) -> float:
+    """The farthest that any centroid moved, as a fraction of the extent; 1 if one gained a feature."""
+    if _gained(old.seen, new.seen):
+        return 1.0
+    useful = new.seen & extent.varies
+    squared = np.square(np.where(useful, new.values - old.values, 0.0)).sum(axis=1)
+    reach = (useful * np.square(extent.width)).sum(axis=1)
+    return float(np.sqrt(np.divide(squared, reach, out=np.zeros_like(squared), where=reach > 0)).max(initial=0.0))
+
+
+def _gained(before: BoolArray, after: BoolArray) -> bool:
+    return bool((after & ~before).any())

@@ -1,0 +1,77 @@
+"""Centroids that know which of their entries are real, and how to merge them (eq:merge_centroids_function)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class MaskedCentroids:
+    """m centroids over the union of features, with the number of points behind each entry.
+
+    ``counts[k, m] == 0`` hides feature m of centroid k; its value is then 0 and never read.
+    """
+
+    values: FloatArray
+    counts: FloatArray
+
+    @classmethod
+    def of(cls, values: FloatArray, counts: FloatArray) -> MaskedCentroids:
+        """Wrap, with hidden values set to 0 whatever they were."""
+        counts = np.asarray(counts, dtype=np.float64)
+        return cls(np.where(counts > 0, values, 0.0), counts)
+
+    @property
+    def seen(self) -> BoolArray:
+        """Which entries are real."""
+        return self.counts > 0
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, index: IntArray | BoolArray | slice) -> MaskedCentroids:
+        """The centroids at these positions."""
+        return MaskedCentroids(self.values[index], self.counts[index])
+
+    def with_nan(self) -> FloatArray:
+        """The values as a table would show them: NaN where hidden."""
+        return np.where(self.seen, self.values, np.nan)
+
+
+def merge(centroids: MaskedCentroids, groups: IntArray, n_groups: int) -> MaskedCentroids:
+    """Weighted mean of each group, feature by feature, over those who see the feature.
+
+    The paper prints an unweighted numerator over ``min(1, ·)``; its text asks for a weighted average. Weights are the
+    counts, and they are per feature, so that merging in steps (Method A) equals merging at once. Group −1 is nobody's.
+
+    >>> two = MaskedCentroids.of(np.array([[1.0, 2.0], [4.0, np.nan]]), np.array([[1.0, 1.0], [2.0, 0.0]]))
+    >>> merge(two, np.array([0, 0]), 1)
+    MaskedCentroids(values=array([[3., 2.]]), counts=array([[3., 1.]]))
+    """
+    membership = (groups[None, :] == np.arange(n_groups)[:, None]).astype(np.float64)
+    counts = membership @ centroids.counts
+    # sums around the plain mean, not around 0, keep the digits when the values are large and close together
+    origin = _plain_mean(centroids, membership)
+    offsets = np.where(centroids.seen, centroids.values - origin[np.maximum(groups, 0)], 0.0)
+    sums = membership @ (centroids.counts * offsets)
+    return MaskedCentroids.of(origin + sums / np.where(counts > 0, counts, 1.0), counts)
+
+
+def _plain_mean(centroids: MaskedCentroids, membership: FloatArray) -> FloatArray:
+    """For each group and feature the unweighted mean of those who see it: close to all of them."""
+    how_many = membership @ centroids.seen
+    return np.asarray(membership @ np.where(centroids.seen, centroids.values, 0.0) / np.maximum(how_many, 1.0))
+
+
+def centroids_of_rows(rows: FloatArray, observed: BoolArray, labels: IntArray, n_clusters: int) -> MaskedCentroids:
+    """Mean and count of the observed entries of each cluster's rows; label −1 (noise) belongs to none."""
+    membership = (labels[None, :] == np.arange(n_clusters)[:, None]).astype(np.float64)
+    counts = membership @ observed
+    observed_values = np.where(observed, rows, 0.0)
+    middle = observed_values.sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
+    sums = membership @ np.where(observed, rows - middle, 0.0)
+    return MaskedCentroids.of(middle + sums / np.maximum(counts, 1.0), counts)

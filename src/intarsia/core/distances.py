@@ -1,0 +1,166 @@
+r"""Rescaled distances between points that see different features (eq:d, eq:d_max).
+
+.. math:: d_{ij}^S(x, x') = \phi(Mx, Mx') \,/\, \phi(M \max S, M \min S), \quad M = \Omega_i \wedge \Omega_j
+
+A feature that is constant over S adds nothing to either side. Where no shared feature varies, or none is shared, the
+pair is *incomparable*: NaN here, and the caller decides what "ignored" means.
+
+φ is Euclidean by default. ``"manhattan"`` and ``"cosine"`` are built in, and any callable ``phi(u, v) -> float`` of two
+1-d arrays (the shared, varying features of both points) will do. Only distances go through φ: a group's centre is the
+mean (the minimiser of squared *Euclidean* distances) whatever φ is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.exceptions import SettingError
+
+Metric = str | Callable[[FloatArray, FloatArray], float]
+METRICS = ("euclidean", "manhattan", "cosine")
+
+_COSINE_NOISE = 1e-12  # what rounding leaves of the distance between parallel vectors; dividing by it would be noise
+_BLOCK = 1 << 22  # numbers in one temporary array: 32 MiB
+
+
+class Extent(NamedTuple):
+    """Entry-wise minimum and maximum over a set of points S (eq:d_max); NaN where nobody in S saw the feature."""
+
+    low: FloatArray
+    high: FloatArray
+
+    @property
+    def width(self) -> FloatArray:
+        """How far S reaches along each feature; 0 where it is constant or unseen."""
+        return np.nan_to_num(self.high - self.low, nan=0.0)
+
+    @property
+    def varies(self) -> BoolArray:
+        """Which features carry information at all."""
+        return self.width > 0
+
+
+def extent_of(values: FloatArray, seen: BoolArray) -> Extent:
+    """Entry-wise minimum and maximum of the seen entries.
+
+    >>> extent_of(np.array([[1.0, 5.0], [3.0, 7.0]]), np.array([[True, False], [True, False]])).width
+    array([2., 0.])
+    """
+    low = np.where(seen, values, np.inf).min(axis=0, initial=np.inf)
+    high = np.where(seen, values, -np.inf).max(axis=0, initial=-np.inf)
+    nobody = ~np.isfinite(low)
+    return Extent(np.where(nobody, np.nan, low), np.where(nobody, np.nan, high))
+
+
+def check_metric(metric: Metric) -> Metric:
+    """Pass a known metric on, refuse an unknown one by name."""
+    if callable(metric) or metric in METRICS:
+        return metric
+    raise SettingError(f"metric must be one of {METRICS} or a callable phi(u, v) -> float. Got {metric!r} instead.")
+
+
+def phi_of_pairs(x: FloatArray, y: FloatArray, shared: BoolArray, metric: Metric) -> FloatArray:
+    """φ(Mx, My) for arrays that broadcast against each other along all but the last axis, M given by ``shared``."""
+    if metric == "euclidean":
+        return np.asarray(np.sqrt(np.square(np.where(shared, x - y, 0.0)).sum(axis=-1)))
+    if metric == "manhattan":
+        return np.asarray(np.abs(np.where(shared, x - y, 0.0)).sum(axis=-1))
+    if metric == "cosine":
+        u, v = np.where(shared, x, 0.0), np.where(shared, y, 0.0)
+        norms = np.sqrt(np.square(u).sum(axis=-1) * np.square(v).sum(axis=-1))
+        cosine = np.divide((u * v).sum(axis=-1), norms, out=np.ones_like(norms), where=norms > 0)
+        distance = 1.0 - np.clip(cosine, -1.0, 1.0)
+        return np.where(distance < _COSINE_NOISE, 0.0, distance)
+    return _phi_by_callable(x, y, shared, metric)
+
+
+def _phi_by_callable(x: FloatArray, y: FloatArray, shared: BoolArray, metric: Metric) -> FloatArray:
+    assert callable(metric)
+    x, y, shared = np.broadcast_arrays(x, y, shared)
+    result = np.zeros(shared.shape[:-1])
+    for at in np.ndindex(*result.shape):
+        if shared[at].any():
+            result[at] = metric(x[at][shared[at]], y[at][shared[at]])
+    return result
+
+
+def rescaled_distances(
+    x: FloatArray, seen_x: BoolArray, y: FloatArray, seen_y: BoolArray, extent: Extent, metric: Metric = "euclidean"
+) -> FloatArray:
+    """All d(x, y), rows of x by rows of y, rescaled by what S reaches over the features both see (eq:d).
+
+    Computed from differences, not from expanded squares, so that two equal points are at distance zero exactly.
+
+    >>> S = Extent(np.zeros(3), np.array([3.0, 4.0, 9.0]))
+    >>> x, y = np.array([[0.0, 0.0, 0.0]]), np.array([[3.0, 4.0, 5.0]])
+    >>> rescaled_distances(x, np.array([[True, True, False]]), y, np.array([[True, True, True]]), S)
+    array([[1.]])
+    """
+    seen_x, seen_y = seen_x & extent.varies, seen_y & extent.varies
+    result = np.full((len(x), len(y)), np.nan)
+    for rows, columns in _blocks(len(x), len(y), x.shape[1]):
+        shared = seen_x[rows, None, :] & seen_y[None, columns, :]
+        distance = phi_of_pairs(x[rows, None, :], y[None, columns, :], shared, metric)
+        largest = phi_of_pairs(extent.high, extent.low, shared, metric)
+        np.divide(distance, largest, out=result[rows, columns], where=shared.any(axis=-1) & (largest > 0))
+    return result
+
+
+def _blocks(n: int, m: int, d: int) -> Iterator[tuple[slice, slice]]:
+    width = max(1, min(m, _BLOCK // max(d, 1)))
+    height = max(1, _BLOCK // max(width * d, 1))
+    for top in range(0, n, height):
+        for left in range(0, m, width):
+            yield slice(top, top + height), slice(left, left + width)
+
+
+def distances_to_centres(
+    rows: FloatArray, observed: BoolArray, centres: FloatArray, known: BoolArray, extent: Extent, metric: Metric
+) -> FloatArray:
+    """Rescaled distances from many rows to a few centres: :func:`rescaled_distances`, by matrix products if Euclidean.
+
+    Expanded squares lose digits far from the origin, hence the shift to the middle of S first.
+    """
+    if metric != "euclidean":
+        return rescaled_distances(rows, observed, centres, known, extent, metric)
+    squared, reach = masked_squares(rows, observed, centres, known & extent.varies, extent)
+    result = np.full(squared.shape, np.nan)
+    np.divide(squared, reach, out=result, where=reach > 0)
+    return np.asarray(np.sqrt(result))
+
+
+def masked_squares(
+    rows: FloatArray, observed: BoolArray, centres: FloatArray, known: BoolArray, extent: Extent
+) -> tuple[FloatArray, FloatArray]:
+    """Σ (x − c)² and Σ width² over the features that the row has and the centre knows, by matrix products."""
+    middle = np.nan_to_num((extent.low + extent.high) / 2, nan=0.0)
+    o, k = observed.astype(np.float64), known.astype(np.float64)
+    x = np.where(observed, rows - middle, 0.0)
+    c = np.where(known, centres - middle, 0.0)
+    squared = np.square(x) @ k.T - 2.0 * x @ c.T + o @ np.square(c).T
+    return np.maximum(squared, 0.0), o @ (k * np.square(extent.width)).T
+
+
+def nearest(distances: FloatArray) -> IntArray:
+    """Index of the smallest distance in each row, the first of equals; −1 where every centre is incomparable."""
+    filled = np.where(np.isnan(distances), np.inf, distances)
+    chosen = filled.argmin(axis=1) if filled.shape[1] else np.zeros(len(filled), dtype=np.intp)
+    possible = np.isfinite(filled).any(axis=1)
+    return np.where(possible, chosen, -1)
+
+
+def nearest_centre(
+    rows: FloatArray, observed: BoolArray, centres: FloatArray, known: BoolArray, extent: Extent, metric: Metric
+) -> IntArray:
+    """The nearest centre of each row.
+
+    Where nothing that varies can be compared, all centres are as near and the first is taken; where the row has no
+    feature that any centre knows, the answer is −1.
+    """
+    chosen = nearest(distances_to_centres(rows, observed, centres, known, extent, metric))
+    knows_something = (observed & known.any(axis=0)).any(axis=1)
+    return np.where((chosen < 0) & knows_something, 0, chosen)

@@ -1,0 +1,99 @@
+"""The union of everybody's columns, and who overlaps with whom.
+
+Columns are aligned by name, never by position. A participant's mask is the diagonal of the paper's Ω: a boolean
+vector over the union; ``&`` is ∧ and ``|`` is ∨.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from intarsia.core.types import BoolArray, IntArray
+
+
+@dataclass(frozen=True)
+class FeatureSpace:
+    """The union of all feature names (the paper's 𝒳ᵈ), in a fixed order.
+
+    >>> space = FeatureSpace.union([["age", "chol"], ["age", "thal"]])
+    >>> space.names
+    ('age', 'chol', 'thal')
+    >>> space.mask(["thal", "age"])
+    array([ True, False,  True])
+    """
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def union(cls, names_of_each: Iterable[Iterable[str]]) -> FeatureSpace:
+        """Every name once, in the order of first appearance."""
+        return cls(tuple(dict.fromkeys(name for names in names_of_each for name in names)))
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._position
+
+    def index(self, names: Sequence[str]) -> IntArray:
+        """Where each name stands in the union."""
+        return np.array([self._position[name] for name in names], dtype=np.intp)
+
+    def mask(self, names: Sequence[str]) -> BoolArray:
+        """The diagonal of Ω for someone who sees these names."""
+        mask = np.zeros(len(self), dtype=np.bool_)
+        mask[self.index(names)] = True
+        return mask
+
+
+def overlap_graph(masks: BoolArray) -> BoolArray:
+    """Who shares at least one feature with whom: the paper's edges ℰ, self-loops included, as a matrix."""
+    return (masks.astype(np.intp) @ masks.T.astype(np.intp)) > 0
+
+
+def components(graph: BoolArray) -> IntArray:
+    """The connected component that each vertex belongs to, numbered from 0."""
+    if not len(graph):
+        return np.zeros(0, dtype=np.intp)
+    _, label = connected_components(graph, directed=False)
+    return np.asarray(label, dtype=np.intp)
+
+
+def is_connected(graph: BoolArray) -> bool:
+    """Whether every vertex can be reached from every other."""
+    return bool(components(graph).max(initial=0) == 0)
+
+
+def is_complete(graph: BoolArray) -> bool:
+    """Whether every two vertices share an edge ("fully connected" in the paper)."""
+    return bool(graph.all())
+
+
+def near_misses(names_of: Mapping[str, Sequence[str]]) -> list[tuple[str, str, str, str]]:
+    """Names that differ only by case, blanks or punctuation: (name, participant, other name, its participant).
+
+    They are reported, never joined.
+
+    >>> near_misses({"a": ["Age"], "b": ["age", "sex"]})
+    [('Age', 'a', 'age', 'b')]
+    """
+    first: dict[str, tuple[str, str]] = {}
+    found: dict[tuple[str, str], tuple[str, str, str, str]] = {}
+    for participant, names in names_of.items():
+        for name in names:
+            plain = "".join(letter for letter in name.casefold() if letter.isalnum())
+            if not plain:
+                continue
+            other, owner = first.setdefault(plain, (name, participant))
+            if other != name:
+                found.setdefault((other, name), (other, owner, name, participant))
+    return list(found.values())

@@ -1,0 +1,205 @@
+"""Clustering the local centroids: the objective and the paper's two heuristics for it (eq:meta_clustering).
+
+Legend: ``centroids`` 𝒸 · ``owner[z]`` the participant i of centroid z · ``groups[z]`` the g with (i, a) ∈ G[g] ·
+``extent`` that of 𝒸 · ``n_groups`` K.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from intarsia.core.agglomeration import renumber, same_owner
+from intarsia.core.centroids import MaskedCentroids, merge
+from intarsia.core.distances import Extent, Metric, extent_of, nearest, phi_of_pairs, rescaled_distances
+from intarsia.core.features import components
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.exceptions import TooFewClustersError
+
+
+@dataclass(frozen=True)
+class LocalCentroids:
+    """Everybody's local centroids, who owns each, and the distance they are compared by."""
+
+    centroids: MaskedCentroids
+    owner: IntArray
+    metric: Metric = "euclidean"
+
+    @cached_property
+    def extent(self) -> Extent:
+        """Entry-wise reach of all local centroids: the S of every rescaled distance between them."""
+        return extent_of(self.centroids.values, self.centroids.seen)
+
+    @cached_property
+    def distances(self) -> FloatArray:
+        """Rescaled distances between all pairs; NaN where incomparable."""
+        return self.distances_to(self.centroids)
+
+    @cached_property
+    def comparable(self) -> BoolArray:
+        """Which pairs have a distance at all."""
+        return ~np.isnan(self.distances)
+
+    def distances_to(self, centres: MaskedCentroids, which: IntArray | slice = slice(None)) -> FloatArray:
+        """Rescaled distances from (some of) the local centroids to other centres."""
+        own = self.centroids.take(which)
+        return rescaled_distances(own.values, own.seen, centres.values, centres.seen, self.extent, self.metric)
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def check(self, n_groups: int) -> None:
+        """Refuse to make more groups than there are local clusters."""
+        if n_groups > len(self):
+            n = len(np.unique(self.owner))
+            raise TooFewClustersError(
+                f"{n_groups} global clusters were asked for, but {n} participant(s) found only {len(self)} local "
+                f"clusters in all. Hint: ask for at most {len(self)} clusters, or for more local ones (n_local_clusters)."
+            )
+
+
+def objective(local: LocalCentroids, groups: IntArray, n_groups: int) -> float:
+    r"""How far the local centroids are from the centre of their group (eq:meta_clustering).
+
+    .. math:: \sum_g \sum_{(i,a) \in G[g]} d_{ii}^c \bigl( c_i^a, \mathrm{merge}(G[g]) \bigr)^2
+    """
+    centres = merge(local.centroids, groups, n_groups)
+    return float(np.sum(distances_to_own(local, groups, centres) ** 2))
+
+
+def distances_to_own(local: LocalCentroids, groups: IntArray, centres: MaskedCentroids) -> FloatArray:
+    """d_ii(c, centre of its group) for each local centroid; 0 where none of its features varies."""
+    own, mine = local.centroids, centres.take(groups)
+    seen = own.seen & local.extent.varies
+    distance = phi_of_pairs(own.values, mine.values, seen, local.metric)
+    largest = phi_of_pairs(local.extent.high, local.extent.low, seen, local.metric)
+    return np.divide(distance, largest, out=np.zeros_like(distance), where=largest > 0)
+
+
+def excess_components(local_comparable: BoolArray, groups: IntArray) -> int:
+    """How many groups too many it would take to make every group connected by comparable pairs (Assumption 1.1)."""
+    together = local_comparable & (groups[:, None] == groups[None, :])
+    np.fill_diagonal(together, val=True)
+    return int(components(together).max(initial=-1)) + 1 - len(np.unique(groups))
+
+
+def max_min_seeds(distances: FloatArray, n_seeds: int) -> IntArray:
+    """Centroids far from each other: the farthest pair, then always the one farthest from all chosen (Method B).
+
+    Incomparable pairs are ignored; a candidate that cannot be compared with any seed comes last.
+    """
+    if n_seeds == 1:
+        reach = np.where(np.isnan(distances), 0.0, distances).max(axis=1)
+        return np.array([int(reach.argmax())])
+    pairs = np.where(np.isnan(distances), -1.0, distances)
+    pairs[np.tri(len(pairs), dtype=np.bool_)] = -np.inf  # each pair once, and no centroid with itself
+    seeds = list(divmod(int(pairs.argmax()), len(pairs)))
+    closest = np.where(np.isnan(distances), np.inf, distances)[seeds].min(axis=0)
+    for _ in range(2, n_seeds):
+        candidates = np.where(np.isinf(closest), -1.0, closest)
+        candidates[seeds] = -2.0
+        seeds.append(int(candidates.argmax()))
+        closest = np.minimum(closest, np.where(np.isnan(distances[seeds[-1]]), np.inf, distances[seeds[-1]]))
+    return np.array(seeds, dtype=np.intp)
+
+
+def method_a(local: LocalCentroids, n_groups: int) -> IntArray:
+    """Method A: seed the groups, then always join the closest pair of a free centroid and a group.
+
+    Seeds are the centroids of the first participant with exactly K of them; without one, K centroids by max-min
+    distance. Two centroids of one participant never join one group while it has no more than K. The paper's loop stops
+    with one centroid left over; ours goes on until none is. When no free centroid can be compared with a group that it
+    may join, the first free one takes the first such group: one per participant leaves it no better choice.
+    """
+    local.check(n_groups)
+    seeds = method_a_seeds(local, n_groups)
+    conflict = same_owner(local.owner, n_groups)
+    groups = np.full(len(local), -1, dtype=np.intp)
+    groups[seeds] = np.arange(n_groups)
+    centres = local.centroids.take(seeds)
+    values, counts = centres.values.copy(), centres.counts.copy()
+    barred = conflict[:, seeds].copy()
+    distance = np.where(np.isnan(d := local.distances[:, seeds]), np.inf, d)
+    distance[seeds] = np.inf
+    for _ in range(len(local) - n_groups):
+        z, g = _closest(distance, barred, groups)
+        groups[z] = g
+        weight = local.centroids.counts[z]
+        counts[g] += weight
+        share = np.divide(weight, counts[g], out=np.zeros_like(weight), where=counts[g] > 0)
+        values[g] += share * np.where(local.centroids.seen[z], local.centroids.values[z] - values[g], 0.0)
+        barred[:, g] |= conflict[:, z]
+        column = local.distances_to(MaskedCentroids.of(values[None, g], counts[None, g]))[:, 0]
+        distance[:, g] = np.where(np.isnan(column), np.inf, column)
+        distance[groups >= 0] = np.inf
+    return groups
+
+
+def method_a_seeds(local: LocalCentroids, n_groups: int) -> IntArray:
+    """The centroids of a participant that has exactly K, or K centroids far from each other."""
+    sizes = np.bincount(local.owner)
+    full = np.flatnonzero(sizes == n_groups)
+    if len(full):
+        return np.flatnonzero(local.owner == full[0])
+    return max_min_seeds(local.distances, n_groups)
+
+
+def _closest(distance: FloatArray, barred: BoolArray, groups: IntArray) -> tuple[int, int]:
+    allowed = np.where(barred, np.inf, distance)
+    z, g = divmod(int(allowed.argmin()), distance.shape[1])
+    if np.isfinite(allowed[z, g]):
+        return z, g
+    free = np.flatnonzero(groups < 0)
+    for z in free:
+        if not barred[z].all():
+            return int(z), int(np.flatnonzero(~barred[z])[0])
+    # seeds of one participant beside each other (max-min) can bar every group: then the nearest of all will do
+    z, g = divmod(int(distance.argmin()), distance.shape[1])
+    return (z, g) if np.isfinite(distance[z, g]) else (int(free[0]), 0)
+
+
+def method_b(local: LocalCentroids, n_groups: int, max_iter: int = 100) -> IntArray:
+    """Method B: k-means on the local centroids under rescaled distances, from max-min seeds; deterministic.
+
+    An emptied group is seeded again with the worst-fitted centroid. A centroid that cannot be compared with any group
+    waits, and is placed as soon as a group has grown a feature of its own. Rescaled distances change with the masks,
+    so there is no proof of convergence; ``max_iter`` ends a cycle.
+    """
+    local.check(n_groups)
+    centres = local.centroids.take(max_min_seeds(local.distances, n_groups))
+    groups = np.full(len(local), -1, dtype=np.intp)
+    for _ in range(max_iter):
+        distance = local.distances_to(centres)
+        proposal = fill_empty(nearest(distance), distance, n_groups)
+        if (proposal == groups).all():
+            break
+        groups = proposal
+        centres = merge(local.centroids, groups, n_groups)
+    groups[groups < 0] = 0  # only where the overlap graph is in pieces
+    return groups
+
+
+def fill_empty(groups: IntArray, distance: FloatArray, n_groups: int) -> IntArray:
+    """Give every empty group the worst-fitted centroid of a group that can spare one."""
+    groups = groups.copy()
+    fit = np.where(groups >= 0, np.take_along_axis(distance, np.maximum(groups, 0)[:, None], axis=1)[:, 0], np.inf)
+    fit = np.nan_to_num(fit, nan=np.inf, posinf=np.inf)
+    sizes = np.bincount(groups[groups >= 0], minlength=n_groups)
+    for g in np.flatnonzero(sizes == 0):
+        spare = (groups < 0) | (sizes[np.maximum(groups, 0)] > 1)
+        z = int(np.where(spare, fit, -1.0).argmax())
+        if groups[z] >= 0:
+            sizes[groups[z]] -= 1
+        groups[z], sizes[g], fit[z] = g, 1, 0.0
+    return groups
+
+
+def by_size(groups: IntArray, weight: FloatArray) -> IntArray:
+    """The same partition with the heaviest group numbered 0; of equals, the one with the first member."""
+    groups = renumber(groups)
+    total = np.bincount(groups, weights=weight)
+    rank = np.empty(len(total), dtype=np.intp)
+    rank[np.argsort(-total, kind="stable")] = np.arange(len(total))
+    return rank[groups]

@@ -1,0 +1,313 @@
+"""Many starts instead of one heuristic: the default way to group local clusters.
+
+A start is any grouping: Method A's, Method B's, an agglomeration's, or one grown at random along the overlap graph.
+Each is improved by *rematching*: take one participant's clusters out, match them to the groups anew by the Hungarian
+method (one per group while the participant has no more clusters than wanted), put them back; until nothing changes.
+The best of all wins. How much worse the best *different* grouping is becomes the confidence.
+
+Two problems are solved this way: centroids (eq:meta_clustering) and forces (Algorithm 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from intarsia.core.agglomeration import agglomerate, renumber, same_owner
+from intarsia.core.centroids import merge
+from intarsia.core.meta_clustering import (
+    LocalCentroids,
+    distances_to_own,
+    excess_components,
+    method_a,
+    method_b,
+    objective,
+)
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+
+_MAX_SWEEPS = 50
+
+
+class Problem(Protocol):
+    """What the search needs to know of the clusters that it groups."""
+
+    @property
+    def owner(self) -> IntArray:
+        """The participant of each cluster."""
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups are wanted."""
+
+    @property
+    def comparable(self) -> BoolArray:
+        """Which pairs of local clusters can be compared at all."""
+
+    @property
+    def opening_costs(self) -> FloatArray:
+        """Typical costs of putting two clusters of different participants together."""
+
+    def costs(self, which: IntArray, groups: IntArray) -> FloatArray:
+        """What it costs to put each of ``which`` into each group, made of the clusters with groups[z] >= 0."""
+
+    def misfit(self, groups: IntArray) -> FloatArray:
+        """How badly each cluster fits its group; only the order matters."""
+
+    def loss(self, groups: IntArray) -> float:
+        """The number to make small."""
+
+
+@dataclass(frozen=True)
+class CentroidProblem:
+    """Minimise eq:meta_clustering."""
+
+    local: LocalCentroids
+    n_groups: int
+
+    @property
+    def owner(self) -> IntArray:
+        """The participant of each cluster."""
+        return self.local.owner
+
+    @property
+    def comparable(self) -> BoolArray:
+        """Which pairs of local clusters can be compared at all."""
+        return self.local.comparable
+
+    @property
+    def opening_costs(self) -> FloatArray:
+        """Squared distances between clusters of different participants."""
+        apart = self.owner[:, None] != self.owner[None, :]
+        return np.asarray(np.square(self.local.distances[apart & self.comparable]))
+
+    def costs(self, which: IntArray, groups: IntArray) -> FloatArray:
+        """Squared rescaled distance to each group's centre; an incomparable group counts as the whole extent away."""
+        centres = merge(self.local.centroids, groups, self.n_groups)
+        cost = np.square(self.local.distances_to(centres, which))
+        empty = np.bincount(groups[groups >= 0], minlength=self.n_groups) == 0
+        return np.where(empty, 0.0, np.where(np.isnan(cost), 1.0, cost))
+
+    def misfit(self, groups: IntArray) -> FloatArray:
+        """Distance to the centre of the own group."""
+        return distances_to_own(self.local, groups, merge(self.local.centroids, groups, self.n_groups))
+
+    def loss(self, groups: IntArray) -> float:
+        """eq:meta_clustering."""
+        return objective(self.local, groups, self.n_groups)
+
+
+@dataclass(frozen=True)
+class ForceProblem:
+    """Maximise the total force inside groups; ``forces`` is NaN where a pair is incomparable."""
+
+    forces: FloatArray
+    owner: IntArray
+    n_groups: int
+
+    @property
+    def comparable(self) -> BoolArray:
+        """Which pairs of local clusters can be compared at all."""
+        return ~np.isnan(self.forces)
+
+    @property
+    def opening_costs(self) -> FloatArray:
+        """Minus the forces between clusters of different participants."""
+        apart = self.owner[:, None] != self.owner[None, :]
+        return np.asarray(-self.forces[apart & self.comparable])
+
+    def costs(self, which: IntArray, groups: IntArray) -> FloatArray:
+        """Minus the total force towards each group."""
+        membership = (groups[:, None] == np.arange(self.n_groups)[None, :]).astype(np.float64)
+        return np.asarray(-(np.nan_to_num(self.forces[which]) @ membership))
+
+    def misfit(self, groups: IntArray) -> FloatArray:
+        """Minus the force towards the rest of the own group."""
+        together = (groups[:, None] == groups[None, :]) & ~np.eye(len(groups), dtype=np.bool_)
+        return np.asarray(-(np.nan_to_num(self.forces) * together).sum(axis=1))
+
+    def loss(self, groups: IntArray) -> float:
+        """Minus the total force inside groups, each pair once."""
+        return float(self.misfit(groups).sum() / 2)
+
+
+class SearchResult(NamedTuple):
+    """The best grouping found, its loss, and how clearly it won."""
+
+    groups: IntArray
+    loss: float
+    runner_up: float | None
+    confidence: float
+    n_different: int
+
+
+def search(problem: Problem, starts: Iterable[IntArray]) -> SearchResult:
+    """Improve every start by rematching and keep the lowest loss, with the runner-up's gap as a confidence.
+
+    A grouping whose groups fall into pieces that cannot be compared is worse than any that does not: its loss does
+    not see the pieces. Confidence is the gap to the best different grouping as a share of the larger of the two
+    losses: 0 when two groupings are as good, 1 when every start agreed.
+    """
+    found: dict[bytes, tuple[int, float, IntArray]] = {}
+    for start in starts:
+        for groups in (renumber(start), renumber(rematch(problem, start))):
+            if is_allowed(problem, groups) and (key := groups.tobytes()) not in found:
+                found[key] = (excess_components(problem.comparable, groups), problem.loss(groups), groups)
+    ranked = sorted(found.values(), key=lambda entry: entry[:2])
+    _, loss, groups = ranked[0]
+    runner_up = ranked[1][1] if len(ranked) > 1 else None
+    return SearchResult(groups, loss, runner_up, _confidence(ranked), len(ranked))
+
+
+def is_allowed(problem: Problem, groups: IntArray) -> bool:
+    """Whether there are as many groups as wanted, and no two clusters of a participant in one (cannot-link)."""
+    together = (groups[:, None] == groups[None, :]) & ~np.eye(len(groups), dtype=np.bool_)
+    conflict = together & same_owner(problem.owner, problem.n_groups)
+    return len(np.unique(groups)) == problem.n_groups and not conflict.any()
+
+
+def _confidence(ranked: list[tuple[int, float, IntArray]]) -> float:
+    if len(ranked) == 1 or ranked[0][0] < ranked[1][0]:
+        return 1.0
+    best, second = ranked[0][1], ranked[1][1]
+    scale = max(abs(best), abs(second))
+    return float((second - best) / scale) if scale > 0 else 0.0
+
+
+def rematch(problem: Problem, groups: IntArray) -> IntArray:
+    """Match each participant's clusters to the groups of the others, in turn, until a sweep changes nothing."""
+    groups = groups.copy()
+    turns = [np.flatnonzero(problem.owner == i) for i in np.unique(problem.owner)]
+    best, best_loss = groups.copy(), np.inf
+    for _ in range(_MAX_SWEEPS):
+        before = groups.copy()
+        for mine in turns:
+            groups[mine] = -1
+            groups[mine] = assign(problem.costs(mine, groups), one_per_group=len(mine) <= problem.n_groups)
+        _fill_empty(problem, groups)
+        loss = problem.loss(groups)
+        if loss < best_loss:
+            best, best_loss = groups.copy(), loss
+        if (groups == before).all():
+            break
+    return best
+
+
+def assign(costs: FloatArray, *, one_per_group: bool) -> IntArray:
+    """The cheapest assignment of rows to columns: Hungarian, or each row on its own."""
+    if not one_per_group:
+        return np.asarray(costs.argmin(axis=1))
+    _, columns = linear_sum_assignment(costs)
+    return np.asarray(columns, dtype=np.intp)
+
+
+def _fill_empty(problem: Problem, groups: IntArray) -> None:
+    """Give every empty group the worst-fitted cluster of a group that can spare one, in place."""
+    sizes = np.bincount(groups, minlength=problem.n_groups)
+    for g in np.flatnonzero(sizes == 0):
+        z = int(np.where(sizes[groups] > 1, problem.misfit(groups), -np.inf).argmax())
+        sizes[groups[z]] -= 1
+        groups[z], sizes[g] = g, 1
+
+
+def grow(problem: Problem, overlap: BoolArray, rng: np.random.Generator) -> IntArray:
+    """A random start: visit participants along the overlap graph, matching each to the groups grown so far.
+
+    The first has as many clusters as anyone. While there are fewer groups than wanted, a cluster may open a new one at
+    a price, drawn anew for every start from what joining two clusters typically costs.
+    """
+    counts = np.bincount(problem.owner, minlength=len(overlap))
+    groups = np.full(len(problem.owner), -1, dtype=np.intp)
+    price = float(np.quantile(prices, rng.uniform(0.0, 0.5))) if len(prices := problem.opening_costs) else 0.0
+    for i in _walk(overlap, counts, rng):
+        mine = np.flatnonzero(problem.owner == i)
+        costs = problem.costs(mine, groups)
+        costs[:, np.bincount(groups[groups >= 0], minlength=problem.n_groups) == 0] = price
+        groups[mine] = assign(costs, one_per_group=len(mine) <= problem.n_groups)
+    _fill_empty(problem, groups)
+    return groups
+
+
+def _walk(overlap: BoolArray, counts: IntArray, rng: np.random.Generator) -> list[int]:
+    """Participants in random order, each sharing a feature with one before it where that is possible."""
+    order = [int(rng.choice(np.flatnonzero(counts == counts.max())))]
+    left = set(np.flatnonzero(counts > 0).tolist()) - set(order)
+    while left:
+        reachable = sorted(j for j in left if overlap[j, order].any()) or sorted(left)
+        order.append(int(rng.choice(reachable)))
+        left.remove(order[-1])
+    return order
+
+
+def random_starts(
+    problem: Problem, overlap: BoolArray, n_starts: int, stream: Callable[[int], np.random.Generator]
+) -> list[IntArray]:
+    """``n_starts`` groupings grown at random, each from a generator of its own."""
+    return [grow(problem, overlap, stream(k)) for k in range(n_starts)]
+
+
+def tree_starts(affinity: FloatArray, owner: IntArray, n_groups: int) -> list[IntArray]:
+    """Groupings by agglomeration, with and without cannot-link; they need no seeds."""
+    trees = (agglomerate(affinity, rule, n_groups) for rule in (same_owner(owner, n_groups), None))
+    return [tree.cut(n_groups) for tree in trees if tree.fewest_groups <= n_groups]
+
+
+def search_centroids(
+    local: LocalCentroids,
+    n_groups: int,
+    overlap: BoolArray,
+    n_starts: int,
+    stream: Callable[[int], np.random.Generator],
+) -> SearchResult:
+    """The default solver of eq:meta_clustering: both of the paper's methods, agglomerations and random starts."""
+    local.check(n_groups)
+    problem = CentroidProblem(local, n_groups)
+    starts = [
+        method_a(local, n_groups),
+        method_b(local, n_groups),
+        *tree_starts(-local.distances, local.owner, n_groups),
+    ]
+    return search(problem, starts + random_starts(problem, overlap, n_starts, stream))
+
+
+def search_forces(
+    forces: FloatArray,
+    owner: IntArray,
+    n_groups: int,
+    overlap: BoolArray,
+    n_starts: int,
+    stream: Callable[[int], np.random.Generator],
+) -> SearchResult:
+    """The grouping with the largest total force inside groups, from agglomerations and random starts."""
+    problem = ForceProblem(forces, owner, n_groups)
+    starts = tree_starts(forces, owner, n_groups)
+    return search(problem, starts + random_starts(problem, overlap, n_starts, stream))
+
+
+def margins(problem: Problem, groups: IntArray) -> FloatArray:
+    """How clearly each local cluster belongs to its group rather than to the next best: 0 not at all, 1 beyond doubt.
+
+    With cost c of its own group and c' of the best other, both without the cluster's own participant: 1 − c/c' for
+    distances, 1 − f'/f for forces.
+    """
+    result = np.ones(len(groups))
+    for i in np.unique(problem.owner):
+        mine = np.flatnonzero(problem.owner == i)
+        others = groups.copy()
+        others[mine] = -1
+        cost = problem.costs(mine, others)
+        own = cost[np.arange(len(mine)), groups[mine]]
+        cost[np.arange(len(mine)), groups[mine]] = np.inf
+        alternative = cost.min(axis=1) if cost.shape[1] > 1 else np.full(len(mine), np.inf)
+        result[mine] = [_margin(a, b) for a, b in zip(own, alternative, strict=True)]
+    return result
+
+
+def _margin(own: float, alternative: float) -> float:
+    if not np.isfinite(alternative):
+        return 1.0
+    scale = max(abs(own), abs(alternative))
+    return float(np.clip((alternative - own) / scale, 0.0, 1.0)) if scale > 0 else 0.0

@@ -1,0 +1,152 @@
+"""What both estimators share: tables in, a run in process, labels out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from intarsia.algorithms import Algorithm
+from intarsia.algorithms.base import check_connected
+from intarsia.assumptions import check_assumptions
+from intarsia.core.distances import Metric, check_metric
+from intarsia.core.features import FeatureSpace
+from intarsia.core.types import FloatArray
+from intarsia.estimators.checks import check_integer, check_one_of
+from intarsia.estimators.result import ClusteringResult, predict_table
+from intarsia.estimators.tables import for_each, is_many, keyed, read_tables
+from intarsia.exceptions import AssumptionWarning
+from intarsia.frames import Table, is_table, read_table, settle_missing, table_of
+from intarsia.participant import Participant
+from intarsia.runtime import InProcessRuntime, drive
+
+_PLAIN = "table"
+
+
+class TableClusterer(ClusterMixin, BaseEstimator):
+    """Reads tables, runs an algorithm over participants in this process, and keeps what came out."""
+
+    # set by the subclasses' __init__
+    n_clusters: int | None
+    local: Any
+    n_local_clusters: Any
+    metric: Metric
+    scale: str | None
+    missing: str
+    random_state: Any
+
+    def fit(self, tables: Any, y: Any = None) -> Self:  # noqa: ARG002  (scikit-learn's signature)
+        """Cluster one matrix, or the tables of several participants.
+
+        Parameters
+        ----------
+        tables : mapping or sequence of tables, or one matrix or table
+            Several tables: one per participant, matched by column name. One matrix: an ordinary clusterer.
+        y : ignored
+        """
+        self.fit_result(tables)
+        return self
+
+    def fit_result(self, tables: Any) -> ClusteringResult:
+        """Like ``fit``, but return the :class:`~intarsia.ClusteringResult` (also kept as ``result_``)."""
+        self._check_settings()
+        many = is_many(tables)
+        read: dict[Hashable, Table] = (
+            read_tables(keyed(tables), self.missing) if many else {_PLAIN: self._plain(tables)}
+        )
+        result = self._run(read, plain=not many)
+        self._keep(result, plain=not many)
+        return result
+
+    def _plain(self, X: Any) -> Table:
+        """One matrix as a table, checked the scikit-learn way."""
+        if isinstance(X, Mapping) and is_table(X):
+            table = settle_missing(read_table(X, _PLAIN), self.missing)
+            self.feature_names_in_, self.n_features_in_ = np.array(table.given_names, dtype=object), len(table.names)
+            return table
+        finite = "allow-nan" if self.missing == "observed" else True
+        values: FloatArray = validate_data(self, X, dtype=np.float64, ensure_all_finite=finite)
+        names_in = getattr(self, "feature_names_in_", None)
+        names_of = _numbered(values.shape[1]) if names_in is None else [str(name) for name in names_in]
+        return settle_missing(table_of(_PLAIN, names_of, values), self.missing)
+
+    def _run(self, tables: Mapping[Hashable, Table], *, plain: bool) -> ClusteringResult:
+        keys = {str(key): key for key in tables}
+        names_of = {str(key): table.given_names for key, table in tables.items()}
+        if not getattr(self, "allow_partial", False):
+            check_connected(names_of)
+        local = for_each(self.local, list(tables), "local")
+        participants = [Participant(table, local[str(key)], self.metric) for key, table in tables.items()]
+        # one plain matrix is an ordinary clustering problem: K is K
+        fixed = self.n_clusters if plain and self.n_local_clusters is None else self.n_local_clusters
+        fixed_for = for_each(fixed, list(tables), "n_local_clusters")
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        outcome = drive(self._algorithm(fixed_for, seed), InProcessRuntime(participants))
+        report = check_assumptions(outcome)
+        if report.case is None:
+            warnings.warn(
+                f"neither Assumption 1 nor Assumption 2 of the method holds: {report.explain()}.",
+                AssumptionWarning,
+                stacklevel=4,
+            )
+        labels = {keys[p.name]: p.labels for p in participants if p.labels is not None}
+        local_labels = {keys[p.name]: p.local_labels for p in participants if p.local_labels is not None}
+        return ClusteringResult(
+            labels, local_labels, FeatureSpace.union(names_of.values()).names, outcome, report, keys
+        )
+
+    def _keep(self, result: ClusteringResult, *, plain: bool) -> None:
+        self.result_ = result
+        self.labels_: Any = result.labels[_PLAIN] if plain else result.labels
+        self.centroids_ = result.centroids
+        self.counts_ = result.counts
+        self.confidence_ = result.confidence
+        self._fitted_plain = plain
+        if not plain:
+            self.feature_names_in_ = np.array(result.feature_names, dtype=object)
+            self.n_features_in_ = len(result.feature_names)
+
+    def predict(self, X: Any) -> Any:
+        """The nearest global centroid of every row.
+
+        A table may have any subset of the known columns, in any order; several tables (a mapping or a sequence) give
+        a dict of labels. A plain matrix must have the columns of the one that was fitted.
+        """
+        check_is_fitted(self)
+        model = self.result_.outcome.model
+        if is_many(X):
+            return {key: predict_table(model, table) for key, table in read_tables(keyed(X), self.missing).items()}
+        if is_table(X) and hasattr(self, "feature_names_in_"):
+            return predict_table(model, settle_missing(read_table(X, "the new table"), self.missing))
+        if not self._fitted_plain:
+            return predict_table(model, read_table(X, "the new table"))
+        finite = "allow-nan" if self.missing == "observed" else True
+        values = validate_data(self, X, dtype=np.float64, ensure_all_finite=finite, reset=False)
+        return predict_table(model, table_of("the new table", self.result_.feature_names, values))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "observed"
+        return tags
+
+    def _algorithm(self, n_local_clusters: Mapping[str, int], seed: int) -> Algorithm:
+        raise NotImplementedError
+
+    def _check_settings(self) -> None:
+        check_metric(self.metric)
+        check_one_of("scale", self.scale, (None, "standard"))
+        check_one_of("missing", self.missing, ("error", "observed"))
+        fixed = self.n_local_clusters
+        for value in fixed.values() if isinstance(fixed, Mapping) else [fixed]:
+            if value is not None:
+                check_integer("n_local_clusters", value, 1)
+
+
+def _numbered(n: int) -> list[str]:
+    """x0, x1, … padded, so that the order of names is the order of columns."""
+    return [f"x{k:0{len(str(n - 1))}d}" for k in range(n)]

@@ -1,0 +1,28 @@
+"""Settings that make no sense are refused by name."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+from intarsia.exceptions import SettingError
+
+
+def check_one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    """One of a few values."""
+    if value not in allowed:
+        raise SettingError(f"{name} must be one of {allowed}. Got {value!r} instead.")
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    """A whole number, not too small."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise SettingError(f"{name} must be a whole number of at least {least}. Got {value!r} instead.")
+
+
+def check_real(name: str, value: Any, low: float, high: float, *, open_below: bool = False) -> None:
+    """A number within bounds."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
+    if not (low < number if open_below else low <= number) or number > high:
+        bound = "above" if open_below else "from"
+        raise SettingError(f"{name} must be a number {bound} {low:g} up to {high:g}. Got {value!r} instead.")

@@ -1,0 +1,128 @@
+"""FederatedClustering: Algorithm 1 as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from intarsia.algorithms import Algorithm, FederatedAlgorithm
+from intarsia.algorithms.federated import AGGREGATIONS
+from intarsia.core.distances import Metric
+from intarsia.estimators.base import TableClusterer
+from intarsia.estimators.checks import check_integer, check_one_of, check_real
+from intarsia.exceptions import SettingError
+
+
+class FederatedClustering(TableClusterer):
+    """Algorithm 1: participants refine a common set of K centroids, round by round.
+
+    Parameters
+    ----------
+    n_clusters : int
+        K, the number of global clusters.
+    aggregation : {"search", "method_a", "method_b"}
+        How local centroids are grouped. The default searches for the lowest objective (eq:meta_clustering) from many
+        starts, the paper's two methods among them.
+    local : estimator or mapping of participants to estimators, optional
+        A participant's own clusterer with ``fit_predict``, used exactly as given, but for a ``random_state`` left at None,
+        which is set from ours. It must take ``init`` and ``n_clusters`` unless ``max_rounds=0``. Default: k-means with 10
+        restarts.
+    n_local_clusters : int or mapping of participants to int, optional
+        How many clusters the built-in local algorithm looks for. Default: K, or fewer where silhouettes show that the
+        participant has fewer.
+    metric : {"euclidean", "manhattan", "cosine"} or callable
+        φ, for every comparison of centroids with centroids and of rows with centroids. Centres are means, and the built-in
+        local algorithm is k-means, whatever φ is: both are at home in Euclidean geometry only.
+    scale : {None, "standard"}
+        ``"standard"`` divides every feature by its standard deviation over all participants, pooled from counts, means and
+        sums of squares. Use it when units differ. Results come back in original units.
+    missing : {"error", "observed"}
+        What to do about empty cells in columns that a table has: refuse, or cluster on the cells that are there.
+    n_starts : int
+        Random starts of the search, beside four that are not random.
+    step_size : float in (0, 1]
+        α: how far the centroids move towards what the participants report.
+    max_rounds : int
+        At most so many federated rounds; 0 returns the initialisation.
+    tol : float
+        Converged when no centroid moved farther than this share of the extent of all local centroids.
+    min_points : int
+        A participant ignores a global centroid that fewer of its rows are nearest to.
+    local_iterations : int
+        Iterations of the local algorithm in each round.
+    random_state : int, RandomState or None
+        Seed of everything random.
+
+    Attributes
+    ----------
+    labels_ : dict of arrays, by participant; after ``fit`` of one matrix, an array
+    centroids_ : array, K × features, NaN where nobody in the cluster saw the feature
+    counts_ : array, K × features: how many cells stand behind each entry
+    feature_names_in_ : the union of all columns, in the order of first appearance
+    confidence_ : float, how clearly the best grouping won; NaN for the paper's methods
+    result_ : ClusteringResult
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        aggregation: str = "search",
+        local: Any = None,
+        n_local_clusters: Any = None,
+        metric: Metric = "euclidean",
+        scale: str | None = None,
+        missing: str = "error",
+        n_starts: int = 30,
+        step_size: float = 0.8,
+        max_rounds: int = 20,
+        tol: float = 1e-4,
+        min_points: int = 1,
+        local_iterations: int = 1,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.aggregation = aggregation
+        self.local = local
+        self.n_local_clusters = n_local_clusters
+        self.metric = metric
+        self.scale = scale
+        self.missing = missing
+        self.n_starts = n_starts
+        self.step_size = step_size
+        self.max_rounds = max_rounds
+        self.tol = tol
+        self.min_points = min_points
+        self.local_iterations = local_iterations
+        self.random_state = random_state
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.n_clusters is None:
+            raise SettingError("n_clusters is needed here. Hint: OneShotClustering (method='one_shot') can choose it.")
+        check_integer("n_clusters", self.n_clusters, 1)
+        check_one_of("aggregation", self.aggregation, AGGREGATIONS)
+        check_integer("n_starts", self.n_starts, 0)
+        check_integer("max_rounds", self.max_rounds, 0)
+        check_integer("min_points", self.min_points, 1)
+        check_integer("local_iterations", self.local_iterations, 1)
+        check_real("step_size", self.step_size, 0.0, 1.0, open_below=True)
+        check_real("tol", self.tol, 0.0, np.inf)
+
+    def _algorithm(self, n_local_clusters: Mapping[str, int], seed: int) -> Algorithm:
+        return FederatedAlgorithm(
+            n_clusters=int(self.n_clusters or 0),
+            aggregation=self.aggregation,
+            n_starts=self.n_starts,
+            n_local_clusters=n_local_clusters,
+            scale=self.scale is not None,
+            step_size=self.step_size,
+            max_rounds=self.max_rounds,
+            tol=self.tol,
+            min_points=self.min_points,
+            local_iterations=self.local_iterations,
+            metric=self.metric,
+            seed=seed,
+        )

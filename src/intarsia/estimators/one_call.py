@@ -1,0 +1,45 @@
+"""One call from tables to a clustering."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from intarsia.estimators.federated import FederatedClustering
+from intarsia.estimators.one_shot import OneShotClustering
+from intarsia.estimators.result import ClusteringResult
+from intarsia.exceptions import SettingError
+
+METHODS = {"federated": FederatedClustering, "one_shot": OneShotClustering}
+
+
+def cluster(tables: Any, n_clusters: int | None, *, method: str = "federated", **settings: Any) -> ClusteringResult:
+    """Find one clustering over the union of all columns, and label every row.
+
+    Parameters
+    ----------
+    tables : mapping or sequence of tables
+        One per participant: pandas, polars or pyarrow tables, or mappings of column names to arrays. Columns are matched
+        by name. Rows are never shared between participants, nor looked at together.
+    n_clusters : int or None
+        K. None lets the one-shot method choose.
+    method : {"federated", "one_shot"}
+        Algorithm 1 (several rounds, centroids) or Algorithm 2 (one round, densities).
+    **settings
+        Passed on to :class:`FederatedClustering` or :class:`OneShotClustering`.
+
+    Examples
+    --------
+    >>> import intarsia
+    >>> a = {"age": [30, 31, 70, 72], "chol": [180, 190, 280, 270]}
+    >>> b = {"age": [29, 33, 71, 69], "pulse": [80, 82, 60, 61]}
+    >>> result = intarsia.cluster({"a": a, "b": b}, n_clusters=2, random_state=0)
+    >>> result.labels["b"].tolist(), result.feature_names
+    ([1, 1, 0, 0], ('age', 'chol', 'pulse'))
+    >>> result.centroids.round()
+    array([[ 70., 275.,  60.],
+           [ 31., 185.,  81.]])
+    """
+    if method not in METHODS:
+        raise SettingError(f"method must be one of {tuple(METHODS)}. Got {method!r} instead.")
+    result: ClusteringResult = METHODS[method](n_clusters, **settings).fit_result(tables)
+    return result

@@ -1,0 +1,126 @@
+"""OneShotClustering: Algorithm 2 as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from intarsia.algorithms import Algorithm, OneShotAlgorithm
+from intarsia.algorithms.one_shot import AGGREGATIONS, FORCES
+from intarsia.core.densities import DENSITIES
+from intarsia.core.distances import Metric
+from intarsia.estimators.base import TableClusterer
+from intarsia.estimators.checks import check_integer, check_one_of, check_real
+from intarsia.exceptions import SettingError
+
+
+class OneShotClustering(TableClusterer):
+    """Algorithm 2: participants send a density of each local cluster once; forces between them decide who belongs together.
+
+    Parameters
+    ----------
+    n_clusters : int or None
+        K. None: the number of groups with the highest silhouette over summaries.
+    aggregation : {"search", "greedy"}
+        ``"greedy"`` is the paper's agglomeration. The default searches for the largest total force inside groups from many
+        starts, agglomerations among them, with at most one cluster of a participant in a group while it has no more than K.
+    force : {"exact", "sampled"}
+        The expected force between two Gaussians, or the mean over ``n_proxies`` points drawn from each (the paper's).
+        ``"exact"`` needs the Euclidean metric.
+    exponent : float
+        w: how fast the force falls off with distance.
+    softening : float
+        s in (d² + s²)^(−w/2), as a share of the extent. The default, 0.01, is far below the distances between clusters, so
+        that it changes no ranking, and keeps the force finite where clusters share no more than w features.
+    density : {"gaussian", "gaussian_full", "gaussian_diagonal"}
+        What is fitted to a local cluster. ``"gaussian"`` takes the full covariance where points suffice (parameters at most
+        a third of the points), its diagonal elsewhere.
+    n_proxies : int
+        Points drawn from each density when ``force="sampled"``.
+    bounding_boxes : bool
+        Whether participants send the box around each cluster, so that proxies stay inside. A box shows the extreme values.
+    local, n_local_clusters, metric, scale, missing, n_starts, random_state
+        As in :class:`FederatedClustering`; the local algorithm need not start from given centres. With ``scale``, each
+        participant clusters in its own standard units and the coordinator brings the summaries to common ones: still one
+        round. With ``n_clusters=None`` a participant looks for up to 20 clusters.
+    allow_partial : bool
+        Accept participants that share no feature with the others. The answer then has as many groups as cannot be compared,
+        if that is more than K.
+
+    Attributes
+    ----------
+    labels_, centroids_, counts_, feature_names_in_, confidence_, result_
+        As in :class:`FederatedClustering`. ``result_.outcome.merge_tree`` holds every Q_k of the paper's agglomeration, and
+        ``result_.outcome.silhouettes`` the curve that chose K.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int | None = None,
+        *,
+        aggregation: str = "search",
+        force: str = "exact",
+        exponent: float = 2.0,
+        softening: float = 0.01,
+        density: str = "gaussian",
+        n_proxies: int = 100,
+        bounding_boxes: bool = False,
+        local: Any = None,
+        n_local_clusters: Any = None,
+        metric: Metric = "euclidean",
+        scale: str | None = None,
+        missing: str = "error",
+        n_starts: int = 30,
+        allow_partial: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.aggregation = aggregation
+        self.force = force
+        self.exponent = exponent
+        self.softening = softening
+        self.density = density
+        self.n_proxies = n_proxies
+        self.bounding_boxes = bounding_boxes
+        self.local = local
+        self.n_local_clusters = n_local_clusters
+        self.metric = metric
+        self.scale = scale
+        self.missing = missing
+        self.n_starts = n_starts
+        self.allow_partial = allow_partial
+        self.random_state = random_state
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.n_clusters is not None:
+            check_integer("n_clusters", self.n_clusters, 1)
+        check_one_of("aggregation", self.aggregation, AGGREGATIONS)
+        check_one_of("force", self.force, FORCES)
+        check_one_of("density", self.density, DENSITIES)
+        check_real("exponent", self.exponent, 0.0, np.inf, open_below=True)
+        check_real("softening", self.softening, 0.0, np.inf)
+        check_integer("n_proxies", self.n_proxies, 1)
+        check_integer("n_starts", self.n_starts, 0)
+        if self.force == "exact" and self.metric != "euclidean":
+            raise SettingError(f"force='exact' needs metric='euclidean'. Got {self.metric!r}. Hint: force='sampled'.")
+
+    def _algorithm(self, n_local_clusters: Mapping[str, int], seed: int) -> Algorithm:
+        return OneShotAlgorithm(
+            n_clusters=self.n_clusters,
+            aggregation=self.aggregation,
+            n_starts=self.n_starts,
+            n_local_clusters=n_local_clusters,
+            scale=self.scale is not None,
+            force=self.force,
+            exponent=self.exponent,
+            softening=self.softening,
+            density=self.density,
+            n_proxies=self.n_proxies,
+            bounding_boxes=self.bounding_boxes,
+            allow_partial=self.allow_partial,
+            metric=self.metric,
+            seed=seed,
+        )

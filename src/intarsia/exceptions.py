@@ -1,0 +1,109 @@
+"""What can go wrong, as a tree.
+
+::
+
+    IntarsiaError
+    ├── InputError (also a ValueError)      something about the tables or the settings
+    │   ├── SettingError                    a parameter has a value that makes no sense
+    │   ├── TableTypeError (also TypeError) not a table of a kind we know
+    │   ├── EmptyTableError                 a table without rows or without columns
+    │   ├── DuplicateColumnError            two columns of one table have the same name
+    │   ├── UnnamedColumnError              a column without a name cannot be aligned with others
+    │   ├── NonNumericError                 cells that are not numbers
+    │   ├── NonFiniteError                  infinite cells
+    │   ├── MissingCellsError               empty cells where the chosen way needs them filled
+    │   ├── TooFewRowsError                 fewer rows than clusters asked for
+    │   ├── TooFewClustersError             more global clusters asked for than local ones exist
+    │   ├── DisjointFeaturesError           participants that share no column with the others
+    │   └── UnknownFeaturesError            columns that the fitted model never saw
+    ├── LocalAlgorithmError                 a participant's own clustering algorithm failed or does not fit
+    └── ProtocolError                       a message that is not what was agreed
+
+    IntarsiaWarning (a UserWarning)
+    └── AssumptionWarning                   a condition of the method does not hold; the answer may still be good
+
+Messages name columns, participants and counts, never cell values: errors travel, rows do not.
+"""
+
+
+class IntarsiaError(Exception):
+    """Whatever Intarsia raises on purpose."""
+
+
+class InputError(IntarsiaError, ValueError):
+    """Something about the tables or the settings."""
+
+
+class SettingError(InputError):
+    """A parameter has a value that makes no sense."""
+
+
+class TableTypeError(InputError, TypeError):
+    """Not a table of a kind we know."""
+
+
+class EmptyTableError(InputError):
+    """A table without rows or without columns."""
+
+
+class DuplicateColumnError(InputError):
+    """Two columns of one table have the same name."""
+
+
+class UnnamedColumnError(InputError):
+    """A column without a name cannot be aligned with the columns of others."""
+
+
+class NonNumericError(InputError):
+    """Cells that are not numbers."""
+
+
+class NonFiniteError(InputError):
+    """Infinite cells."""
+
+
+class MissingCellsError(InputError):
+    """Empty cells where the chosen way needs them filled."""
+
+
+class TooFewRowsError(InputError):
+    """Fewer rows than clusters asked for."""
+
+
+class TooFewClustersError(InputError):
+    """More global clusters asked for than there are local ones to build them from."""
+
+
+class DisjointFeaturesError(InputError):
+    """Participants that share no column, not even through others."""
+
+
+class UnknownFeaturesError(InputError):
+    """Columns that the fitted model never saw."""
+
+
+class LocalAlgorithmError(IntarsiaError):
+    """A participant's own clustering algorithm failed, or cannot do what the method asks of it."""
+
+
+class ProtocolError(IntarsiaError):
+    """A message that is not what was agreed."""
+
+
+class IntarsiaWarning(UserWarning):
+    """Whatever Intarsia warns of."""
+
+
+class AssumptionWarning(IntarsiaWarning):
+    """A condition under which the paper expects the right answer does not hold."""
+
+
+def quote(names: object, most: int = 5) -> str:
+    """List names for a message: quoted, the first few, then how many more.
+
+    >>> quote(["a", "b"]), quote(range(9), most=2)
+    ("'a', 'b'", "'0', '1' and 7 more")
+    """
+    words = [f"'{name}'" for name in names]  # type: ignore[attr-defined]
+    more = len(words) - most
+    return ", ".join(words[:most]) + (f" and {more} more" if more > 0 else "")

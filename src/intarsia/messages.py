@@ -1,0 +1,222 @@
+"""What travels between the coordinator and a participant: a closed list of requests and replies.
+
+Every message is frozen and typed, and :func:`encode` / :func:`decode` turn it into bytes and back (MessagePack).
+Arrays travel as dtype, shape and raw bytes, never as pickles. Arrays about a participant's features are in the order
+of the names that the participant gave.
+
+A reply is content or :class:`Failure`, never both.
+"""
+
+from __future__ import annotations
+
+import struct
+from math import prod
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from intarsia.exceptions import ProtocolError
+
+PROTOCOL = 1
+Array = npt.NDArray[Any]
+_ARRAY_CODE = 1
+_DTYPES = {b"f": np.dtype("<f8"), b"i": np.dtype("<i8"), b"b": np.dtype("|b1")}
+_LETTER = {"f": b"f", "i": b"i", "b": b"b"}
+
+
+class Message(msgspec.Struct, frozen=True, eq=False, kw_only=True, tag_field="type", forbid_unknown_fields=True):
+    """What every message has: the version of this list."""
+
+    protocol: int = PROTOCOL
+
+
+class Units(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
+    """Common units, (x − shift) / scale, for the receiver's features."""
+
+    shift: Array
+    scale: Array
+
+
+class Moments(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
+    """Per feature: how many cells are observed, their mean and the sum of squared deviations from it (Welford's M2)."""
+
+    count: Array
+    mean: Array
+    m2: Array
+
+
+class Centres(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
+    """Global centroids over the receiver's features, which entries are known, and the extent distances divide by."""
+
+    values: Array
+    known: Array
+    low: Array
+    high: Array
+
+
+# -- requests -----------------------------------------------------------------------------------------------------
+
+
+class Describe(Message, frozen=True, tag="query.describe"):
+    """Which features do you have, and, if units differ, their moments?"""
+
+    moments: bool = False
+
+
+class Summarize(Message, frozen=True, tag="query.summarize"):
+    """Cluster your rows and describe the clusters.
+
+    ``n_clusters`` is the number of global clusters, None if unknown. ``n_local_clusters`` fixes how many to look for;
+    otherwise the participant chooses up to ``max_local_clusters``. With ``own_units`` it standardises its rows for its
+    own clustering, reports in original units, and adds its moments.
+    """
+
+    seed: int
+    n_clusters: int | None
+    n_local_clusters: int | None
+    max_local_clusters: int
+    units: Units | None = None
+    own_units: bool = False
+    density: str | None = None
+    bounding_boxes: bool = False
+
+
+class Refine(Message, frozen=True, tag="query.refine"):
+    """Start from these global centroids, refine those that fit your rows, and send back which moved where."""
+
+    seed: int
+    round: int
+    centres: Centres
+    min_points: int
+    max_iter: int
+    units: Units | None = None
+
+
+class Label(Message, frozen=True, tag="query.label"):
+    """Label your rows by the nearest of these centroids. The labels stay with you."""
+
+    centres: Centres
+    units: Units | None = None
+
+
+class Assign(Message, frozen=True, tag="query.assign"):
+    """Label your rows by the group of their local cluster. The labels stay with you."""
+
+    groups: Array
+    n_groups: int
+
+
+# -- replies ------------------------------------------------------------------------------------------------------
+
+
+class Description(Message, frozen=True, tag="reply.description"):
+    """Names and number of rows."""
+
+    features: tuple[str, ...]
+    n_rows: int
+    moments: Moments | None = None
+
+
+class LocalSummary(Message, frozen=True, tag="reply.summary"):
+    """All that leaves a participant about its clusters: centroid, count per feature, size, density, box.
+
+    ``values`` and ``counts`` are clusters × features; an entry with count 0 is hidden. ``covariances`` has one array
+    per cluster over the features that the cluster sees: 1-d for a diagonal, 2-d for a full matrix.
+    """
+
+    features: tuple[str, ...]
+    values: Array
+    counts: Array
+    sizes: Array
+    covariances: tuple[Array, ...] | None = None
+    low: Array | None = None
+    high: Array | None = None
+    moments: Moments | None = None
+
+
+class Refinement(Message, frozen=True, tag="reply.refinement"):
+    """Refined centroids, in the order of the global ones; count 0 where this participant has nothing to say."""
+
+    values: Array
+    counts: Array
+
+
+class Labelled(Message, frozen=True, tag="reply.labelled"):
+    """How many of the participant's rows are in each global cluster."""
+
+    sizes: Array
+
+
+class Failure(Message, frozen=True, tag="reply.failure"):
+    """Something went wrong at the participant: the name of one of our exceptions, and a text without data in it."""
+
+    error: str
+    message: str
+
+
+Request = Describe | Summarize | Refine | Label | Assign
+Reply = Description | LocalSummary | Refinement | Labelled | Failure
+
+
+def _pack_array(thing: Any) -> msgspec.msgpack.Ext:
+    if not isinstance(thing, np.ndarray) or thing.dtype.kind not in _LETTER:
+        raise ProtocolError(f"a message cannot hold a {type(thing).__name__}")
+    letter = _LETTER[thing.dtype.kind]
+    plain = np.asarray(thing, dtype=_DTYPES[letter], order="C")
+    head = letter + struct.pack(f"<B{plain.ndim}Q", plain.ndim, *plain.shape)
+    return msgspec.msgpack.Ext(_ARRAY_CODE, head + plain.tobytes())
+
+
+def _unpack_array(code: int, data: memoryview) -> Array:
+    raw = bytes(data)
+    if code != _ARRAY_CODE or len(raw) < 2 or raw[:1] not in _DTYPES or raw[1] > 2:
+        raise ProtocolError("an array in the message is not well formed")
+    dtype, ndim = _DTYPES[raw[:1]], raw[1]
+    if len(raw) < 2 + 8 * ndim:
+        raise ProtocolError("an array in the message is cut off")
+    shape = struct.unpack_from(f"<{ndim}Q", raw, 2)
+    body = raw[2 + 8 * ndim :]
+    if prod(shape) * dtype.itemsize != len(body):
+        raise ProtocolError("an array in the message has not as many bytes as its shape says")
+    if dtype.kind == "b" and body.strip(b"\x00\x01"):
+        raise ProtocolError("an array of truth values in the message holds something else")
+    return np.frombuffer(body, dtype=dtype).reshape(shape)
+
+
+def _expect_array(_kind: type, thing: Any) -> Any:
+    if not isinstance(thing, np.ndarray):  # arrays are the only fields of a kind that msgspec does not know
+        raise ProtocolError("a field of the message should hold an array")
+    return thing
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_pack_array)
+_REQUESTS = msgspec.msgpack.Decoder(Request, dec_hook=_expect_array, ext_hook=_unpack_array)
+_REPLIES = msgspec.msgpack.Decoder(Reply, dec_hook=_expect_array, ext_hook=_unpack_array)
+
+
+def encode(message: Request | Reply) -> bytes:
+    """The message as bytes."""
+    return _ENCODER.encode(message)
+
+
+def decode_request(data: bytes) -> Request:
+    """Bytes from a coordinator as one of our requests, or a ProtocolError."""
+    return _checked(_REQUESTS, data)  # type: ignore[no-any-return]
+
+
+def decode_reply(data: bytes) -> Reply:
+    """Bytes from a participant as one of our replies, or a ProtocolError."""
+    return _checked(_REPLIES, data)  # type: ignore[no-any-return]
+
+
+def _checked(decoder: Any, data: bytes) -> Any:
+    try:
+        message = decoder.decode(data)
+    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+        # the decoder's own text may quote what it read
+        raise ProtocolError(f"the message cannot be read ({type(error).__name__})") from None
+    if message.protocol != PROTOCOL:
+        raise ProtocolError(f"the message is of protocol version {message.protocol}; this side speaks {PROTOCOL}")
+    return message

@@ -1,0 +1,97 @@
+"""What a run returns to the coordinator: no label is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from intarsia.core.agglomeration import MergeTree
+from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.distances import Extent, Metric, nearest_centre
+from intarsia.core.features import FeatureSpace
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class GlobalModel:
+    """K global centroids in common units, and how to find the nearest: all that labelling a new row needs."""
+
+    space: FeatureSpace
+    centroids: MaskedCentroids
+    extent: Extent
+    shift: FloatArray
+    scale: FloatArray
+    metric: Metric = "euclidean"
+
+    @property
+    def values(self) -> FloatArray:
+        """Centroids in original units, NaN where nobody saw the feature."""
+        return self.centroids.with_nan() * self.scale + self.shift
+
+    def predict(self, values: FloatArray, observed: BoolArray, features: IntArray) -> IntArray:
+        """The nearest centroid of rows over some features; −1 where a row has no feature that any centroid knows."""
+        rows = (values - self.shift[features]) / self.scale[features]
+        known = self.centroids.seen[:, features]
+        extent = Extent(self.extent.low[features], self.extent.high[features])
+        return nearest_centre(rows, observed, self.centroids.values[:, features], known, extent, self.metric)
+
+
+@dataclass(frozen=True)
+class LocalCluster:
+    """One local cluster: whose it is, how many rows it has, which global cluster it joined, and how clearly."""
+
+    participant: str
+    index: int
+    size: int
+    group: int
+    margin: float
+
+
+@dataclass(frozen=True)
+class RoundInfo:
+    """One federated round: how far the centroids moved (share of the extent), and how many rows stood behind each."""
+
+    number: int
+    movement: float
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """How local clusters were grouped: by what, how well, and how clearly the best grouping won."""
+
+    method: str
+    loss: float
+    runner_up: float | None
+    confidence: float
+    n_different: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the coordinator knows at the end. No label is in it: those stay with the participants."""
+
+    model: GlobalModel
+    participants: tuple[str, ...]
+    masks: BoolArray
+    local_centroids: MaskedCentroids
+    local_clusters: tuple[LocalCluster, ...]
+    aggregation: Aggregation
+    sizes: Mapping[str, IntArray] = field(default_factory=dict)
+    rounds: tuple[RoundInfo, ...] = ()
+    converged: bool = True
+    merge_tree: MergeTree | None = None
+    silhouettes: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> IntArray:
+        """The global cluster of each local one."""
+        return np.array([cluster.group for cluster in self.local_clusters], dtype=np.intp)
+
+    @property
+    def owner(self) -> IntArray:
+        """The position of each local cluster's participant in ``participants``."""
+        position = {name: k for k, name in enumerate(self.participants)}
+        return np.array([position[cluster.participant] for cluster in self.local_clusters], dtype=np.intp)

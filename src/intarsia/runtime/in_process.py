@@ -1,0 +1,30 @@
+"""The default runtime: participants are objects in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from intarsia.messages import Failure, Reply, Request
+from intarsia.participant import Participant
+from intarsia.runtime.base import exception_of
+
+
+class InProcessRuntime:
+    """Calls each participant's ``handle``. Here the traceback of a failure is the caller's own, so it is kept."""
+
+    def __init__(self, participants: Sequence[Participant]) -> None:
+        self._participants = {participant.name: participant for participant in participants}
+
+    def participants(self) -> tuple[str, ...]:
+        """Who can be asked."""
+        return tuple(self._participants)
+
+    def exchange(self, requests: Mapping[str, Request]) -> dict[str, Reply]:
+        """Ask one after the other; a failure is raised at once, with its cause."""
+        replies: dict[str, Reply] = {}
+        for name, request in requests.items():
+            reply = self._participants[name].handle(request)
+            if isinstance(reply, Failure):
+                raise exception_of(reply) from self._participants[name].last_error
+            replies[name] = reply
+        return replies

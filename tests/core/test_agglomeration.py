@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import cut_tree, is_valid_linkage, linkage
+from scipy.spatial.distance import squareform
+
+from intarsia.core.agglomeration import agglomerate, renumber, same_owner
+from intarsia.core.force import group_force
+from tests import naive
+
+
+@st.composite
+def affinities(draw, incomparable=True):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n = draw(st.integers(1, 10))
+    a = rng.random((n, n)) + 0.01
+    a = (a + a.T) / 2
+    if incomparable:
+        hidden = rng.random((n, n)) < draw(st.sampled_from([0.0, 0.3, 0.8]))
+        a[hidden | hidden.T] = np.nan
+    return a
+
+
+@given(affinities())
+def test_every_cut_equals_the_printed_loop(a):
+    levels = naive.agglomerate(a.tolist())
+    tree = agglomerate(a)
+    assert tree.fewest_groups == min(levels)
+    for k, expected in levels.items():
+        assert naive.partition(tree.cut(k)) == expected
+
+
+@given(affinities(), st.integers(1, 3))
+def test_cannot_link_equals_the_printed_loop(a, per_owner):
+    owner = np.arange(len(a)) // per_owner
+    forbidden = same_owner(owner, n_clusters=3)
+    levels = naive.agglomerate(a.tolist(), forbidden & ~np.eye(len(a), dtype=bool))
+    tree = agglomerate(a, forbidden)
+    assert {k: naive.partition(tree.cut(k)) for k in levels} == levels
+
+
+@given(affinities())
+def test_strengths_never_grow(a):
+    tree = agglomerate(a)
+    assert (np.diff(tree.strengths) <= 1e-12).all()
+
+
+@given(affinities(incomparable=False))
+def test_linkage_is_valid_and_cuts_alike(a):
+    if len(a) < 2:
+        return
+    tree = agglomerate(a)
+    z = tree.to_linkage()
+    assert is_valid_linkage(z)
+    for k in range(1, len(a) + 1):
+        assert naive.partition(cut_tree(z, k)[:, 0]) == naive.partition(tree.cut(k))
+
+
+def test_minus_distance_is_average_linkage():
+    points = np.random.default_rng(3).normal(size=(12, 2))
+    d = np.linalg.norm(points[:, None] - points[None], axis=2)
+    theirs = linkage(squareform(d), "average")
+    tree = agglomerate(-d)
+    for k in range(1, 13):
+        assert naive.partition(cut_tree(theirs, k)[:, 0]) == naive.partition(tree.cut(k))
+
+
+def test_a_tree_in_pieces_has_no_linkage_and_says_so():
+    a = np.full((3, 3), np.nan)
+    a[0, 1] = a[1, 0] = 1.0
+    tree = agglomerate(a)
+    assert tree.fewest_groups == 2
+    with pytest.raises(ValueError, match="ends in 2"):
+        tree.to_linkage()
+    with pytest.raises(ValueError, match="2 to 3 groups"):
+        tree.cut(1)
+
+
+def test_incomparable_pairs_leave_numerator_and_denominator():
+    nan = np.nan
+    forces = np.array([[nan, nan, 4.0], [nan, nan, nan], [4.0, nan, nan]])
+    assert group_force(forces, np.array([0, 1]), np.array([2])) == 4.0
+    assert np.isnan(group_force(forces, np.array([1]), np.array([2])))
+
+
+def test_a_merge_can_make_groups_comparable():
+    nan = np.nan
+    a = np.array([[nan, 3.0, nan], [3.0, nan, 1.0], [nan, 1.0, nan]])
+    assert agglomerate(a).fewest_groups == 1
+
+
+def test_renumber_is_by_first_member():
+    assert renumber(np.array([7, 3, 7, 9])).tolist() == [0, 1, 0, 2]
+
+
+def test_same_owner_is_lifted_for_those_who_overcluster():
+    owner = np.array([0, 0, 1, 1, 1])
+    rule = same_owner(owner, 2)
+    assert rule[0, 1]
+    assert not rule[2, 3]

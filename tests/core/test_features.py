@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import numpy as np
+
+from intarsia.core.features import FeatureSpace, components, is_complete, is_connected, near_misses, overlap_graph
+from intarsia.core.randomness import draw_seed, stream
+
+
+def test_union_keeps_the_order_of_first_appearance():
+    space = FeatureSpace.union([["b", "a"], ["c", "a"]])
+    assert space.names == ("b", "a", "c")
+    assert space.index(["c", "b"]).tolist() == [2, 0]
+    assert space.mask(["a"]).tolist() == [False, True, False]
+    assert "a" in space
+    assert "z" not in space
+    assert len(space) == 3
+
+
+def test_a_chain_is_connected_but_not_complete():
+    masks = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]], dtype=bool)
+    graph = overlap_graph(masks)
+    assert is_connected(graph)
+    assert not is_complete(graph)
+    assert is_complete(overlap_graph(masks[:2]))
+
+
+def test_components_find_who_is_apart():
+    masks = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 1]], dtype=bool)
+    assert components(overlap_graph(masks)).tolist() == [0, 0, 1]
+    assert components(np.zeros((0, 0), dtype=bool)).tolist() == []
+
+
+def test_near_misses_are_reported_once_and_never_for_equal_names():
+    found = near_misses({"a": ["Age", "chol", "--"], "b": ["age ", "chol"], "c": ["age "]})
+    assert found == [("Age", "a", "age ", "b")]
+
+
+def test_streams_depend_on_their_address_and_on_nothing_else():
+    assert stream(1, "a", 2).random() == stream(1, "a", 2).random()
+    assert (
+        len({stream(s, *address).random() for s in (0, 1) for address in [("a",), ("a", 1), ("a", "1"), ("a1",)]}) == 8
+    )
+    assert 0 <= draw_seed(stream(0)) < 2**31

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from intarsia.core.densities import Gaussian
+from intarsia.core.distances import Extent, extent_of
+from intarsia.core.force import exact_forces, gaussian_extent, inverse_power_moment, sampled_forces
+from tests import naive
+
+
+@given(
+    st.integers(1, 300),
+    st.sampled_from([1.0, 2.0, 3.0, 6.0, 12.0]),
+    st.sampled_from([0.3, 0.01, 0.001]),
+    st.integers(0, 2**32 - 1),
+)
+def test_exact_moment_equals_adaptive_quadrature(d, w, s, seed):
+    rng = np.random.default_rng(seed)
+    scale = 10.0 ** rng.uniform(-4, 0)
+    variances = scale * rng.random(d) ** 3 * (rng.random(d) < 0.8)
+    squares = scale * rng.normal(size=d) ** 2 * rng.choice([0.0, 1.0, 20.0])
+    fast = inverse_power_moment(variances[None], squares[None], s, w)[0]
+    assert fast == pytest.approx(naive.inverse_power_moment(variances, squares, s, w), rel=1e-4)
+
+
+def test_without_softening_it_is_the_paper_s_force():
+    # one point against one point at distance 5: 1/25
+    assert inverse_power_moment(np.zeros((1, 2)), np.array([[9.0, 16.0]]), 0.0, 2.0)[0] == pytest.approx(
+        1 / 25, rel=1e-6
+    )
+    # E[1/Q] of a chi-square with d degrees of freedom is 1/(d − 2)
+    assert inverse_power_moment(np.ones((1, 12)), np.zeros((1, 12)), 0.0, 2.0)[0] == pytest.approx(1 / 10, rel=1e-5)
+    assert inverse_power_moment(np.ones((1, 3)), np.zeros((1, 3)), 0.0, 2.0)[0] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_without_softening_it_is_infinite_where_the_paper_s_force_is():
+    assert np.isinf(inverse_power_moment(np.ones((1, 2)), np.zeros((1, 2)), 0.0, 2.0)[0])
+    assert np.isinf(inverse_power_moment(np.zeros((1, 2)), np.zeros((1, 2)), 0.0, 2.0)[0])
+
+
+def test_far_apart_the_moment_tends_to_the_distance_alone():
+    variances, squares = np.full((1, 50), 1e-6), np.full((1, 50), 2.0)
+    assert inverse_power_moment(variances, squares, 0.0, 2.0)[0] == pytest.approx(1 / 100, rel=1e-4)
+
+
+def _some(rng, n_clusters, d, *, full):
+    densities, seen = [], rng.random((n_clusters, d)) < 0.7
+    seen[:, 0] = True
+    for k in range(n_clusters):
+        mean = rng.normal(size=d)[seen[k]]
+        root = rng.normal(size=(seen[k].sum(), seen[k].sum())) * 0.3
+        densities.append(Gaussian(mean, root @ root.T if full else np.square(np.diag(root))))
+    return densities, seen
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["diagonal", "full"])
+def test_exact_force_is_the_limit_of_the_sampled_one(full):
+    rng = np.random.default_rng(2)
+    densities, seen = _some(rng, 5, 6, full=full)
+    extent = gaussian_extent(densities, seen, 2.0)
+    exact = exact_forces(densities, seen, extent, 2.0, 0.1)
+    proxies = [density.sample(rng, 1500) for density in densities]
+    sampled = sampled_forces(proxies, seen, extent, 2.0, 0.1, "euclidean")
+    off = ~np.eye(5, dtype=bool)
+    np.testing.assert_allclose(exact[off], sampled[off], rtol=0.06)
+    np.testing.assert_array_equal(exact, exact.T)
+    assert np.isnan(np.diag(exact)).all()
+
+
+def test_mixed_and_full_covariances_agree_where_the_full_one_is_diagonal():
+    rng = np.random.default_rng(3)
+    densities, seen = _some(rng, 4, 5, full=False)
+    extent = gaussian_extent(densities, seen, 2.0)
+    plain = exact_forces(densities, seen, extent, 2.0, 0.01)
+    mixed = [Gaussian(g.mean, np.diag(g.covariance)) if k % 2 else g for k, g in enumerate(densities)]
+    np.testing.assert_allclose(exact_forces(mixed, seen, extent, 2.0, 0.01), plain, rtol=1e-8)
+
+
+def test_a_singular_covariance_is_no_problem():
+    one = Gaussian(np.zeros(3), np.zeros((3, 3)))
+    two = Gaussian(np.ones(3), np.outer([1.0, 1, 1], [1.0, 1, 1]))
+    extent = Extent(np.zeros(3), np.ones(3))
+    force = exact_forces([one, two], np.ones((2, 3), dtype=bool), extent, 2.0, 0.01)[0, 1]
+    assert np.isfinite(force)
+    assert force > 0
+
+
+def test_sampled_force_equals_the_formula():
+    rng = np.random.default_rng(4)
+    seen = np.array([[True, True, False], [True, False, True], [False, True, True]])
+    proxies = [rng.normal(size=(7, 2)) for _ in range(3)]
+    extent = Extent(np.full(3, -2.0), np.array([2.0, 3.0, 2.5]))
+    forces = sampled_forces(proxies, seen, extent, 3.0, 0.05, "euclidean")
+    # clusters 0 and 1 share the first feature, 0 and 2 the second
+    assert forces[0, 1] == pytest.approx(
+        naive.sampled_force(proxies[0][:, :1], proxies[1][:, :1], [(-2.0, 2.0)], 3.0, 0.05)
+    )
+    assert forces[0, 2] == pytest.approx(
+        naive.sampled_force(proxies[0][:, 1:], proxies[2][:, :1], [(-2.0, 3.0)], 3.0, 0.05)
+    )
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "cosine", lambda u, v: float(np.abs(u - v).max())])
+def test_sampled_force_takes_any_metric(metric):
+    rng = np.random.default_rng(5)
+    proxies = [rng.normal(size=(5, 3)) + 2 for _ in range(2)]
+    seen = np.ones((2, 3), dtype=bool)
+    extent = extent_of(np.vstack(proxies), np.ones((10, 3), dtype=bool))
+    forces = sampled_forces(proxies, seen, extent, 2.0, 0.01, metric)
+    largest = naive.phi(extent.high, extent.low, metric)
+    pairs = [(naive.phi(x, y, metric) / largest) ** 2 + 1e-4 for x in proxies[0] for y in proxies[1]]
+    assert forces[0, 1] == pytest.approx(np.mean([1 / q for q in pairs]))
+
+
+def test_clusters_without_a_shared_feature_exert_no_force_at_all():
+    seen = np.array([[True, False], [False, True]])
+    densities = [Gaussian(np.array([0.0]), np.array([1.0])), Gaussian(np.array([1.0]), np.array([1.0]))]
+    extent = gaussian_extent(densities, seen, 2.0)
+    assert np.isnan(exact_forces(densities, seen, extent, 2.0, 0.01)).all()
+    proxies = [np.zeros((3, 1)), np.ones((3, 1))]
+    assert np.isnan(sampled_forces(proxies, seen, extent, 2.0, 0.01, "euclidean")).all()
+
+
+def test_gaussian_extent_reaches_two_deviations():
+    densities = [Gaussian(np.array([0.0]), np.array([4.0])), Gaussian(np.array([10.0]), np.array([[1.0]]))]
+    extent = gaussian_extent(densities, np.array([[True, False], [True, False]]), 2.0)
+    assert extent.low[0] == -4.0
+    assert extent.high[0] == 12.0
+    assert np.isnan(extent.low[1])
+
+
+def test_blocks_do_not_change_the_answer(monkeypatch):
+    rng = np.random.default_rng(6)
+    variances, squares = rng.random((40, 7)), rng.random((40, 7))
+    whole = inverse_power_moment(variances, squares, 0.01, 2.0)
+    monkeypatch.setattr("intarsia.core.force._BLOCK", 700)
+    np.testing.assert_allclose(inverse_power_moment(variances, squares, 0.01, 2.0), whole, rtol=1e-12)

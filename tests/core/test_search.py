@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from intarsia.core.agglomeration import renumber, same_owner
+from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.features import overlap_graph
+from intarsia.core.meta_clustering import LocalCentroids, excess_components, method_a, method_b, objective
+from intarsia.core.randomness import stream
+from intarsia.core.search import (
+    CentroidProblem,
+    ForceProblem,
+    assign,
+    grow,
+    is_allowed,
+    margins,
+    rematch,
+    search,
+    search_centroids,
+    search_forces,
+)
+from tests.naive import partition
+from tests.strategies import local_centroids
+
+
+def streams(k):
+    return stream(0, "test", k)
+
+
+def overlap_of(local):
+    n = local.owner.max() + 1
+    seen = np.array([local.centroids.seen[local.owner == i].any(axis=0) for i in range(n)])
+    return overlap_graph(seen)
+
+
+def planted(rng, n=5, k=3, d=6, noise=0.05):
+    """n participants that each see half of the features, with k well separated clusters."""
+    truth = rng.normal(size=(k, d)) * 3
+    values, counts, owner, label = [], [], [], []
+    for i in range(n):
+        seen = np.zeros(d, dtype=bool)
+        seen[[0, 1 + i % (d - 1), 1 + (i + 1) % (d - 1)]] = True
+        for g in rng.permutation(k):
+            values.append(truth[g] + noise * rng.normal(size=d))
+            counts.append(np.where(seen, 10, 0))
+            owner.append(i)
+            label.append(g)
+    return LocalCentroids(MaskedCentroids.of(np.array(values), np.array(counts)), np.array(owner)), np.array(label)
+
+
+def test_search_finds_the_planted_groups_and_is_sure():
+    local, label = planted(np.random.default_rng(0))
+    found = search_centroids(local, 3, overlap_of(local), 20, streams)
+    assert partition(found.groups) == partition(label)
+    assert found.confidence > 0.5
+
+
+@given(local_centroids())
+def test_search_is_never_worse_than_an_allowed_heuristic(case):
+    local, k = case
+    found = search_centroids(local, k, overlap_of(local), 4, streams)
+    problem = CentroidProblem(local, k)
+    assert is_allowed(problem, found.groups)
+    pieces = excess_components(local.comparable, found.groups)
+    for method in (method_a, method_b):
+        groups = renumber(method(local, k))
+        if is_allowed(problem, groups) and excess_components(local.comparable, groups) <= pieces:
+            assert found.loss <= objective(local, groups, k) + 1e-12
+
+
+def test_search_reaches_the_best_of_all_groupings_where_all_can_be_listed():
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        local, _ = planted(rng, n=3, k=3, noise=2.0)
+        found = search_centroids(local, 3, overlap_of(local), 20, streams)
+        orders = [
+            np.concatenate(parts)
+            for parts in product([np.arange(3)], *[list(map(np.array, permutations(range(3))))] * 2)
+        ]
+        best = min(objective(local, groups, 3) for groups in orders)
+        assert found.loss == pytest.approx(best, rel=1e-9)
+
+
+def test_force_search_reaches_the_best_of_all_groupings():
+    rng = np.random.default_rng(5)
+    for _ in range(10):
+        forces = rng.random((9, 9))
+        forces = forces + forces.T
+        np.fill_diagonal(forces, np.nan)
+        owner = np.repeat(np.arange(3), 3)
+        found = search_forces(forces, owner, 3, np.ones((3, 3), dtype=bool), 30, streams)
+        problem = ForceProblem(forces, owner, 3)
+        orders = [
+            np.concatenate(parts)
+            for parts in product([np.arange(3)], *[list(map(np.array, permutations(range(3))))] * 2)
+        ]
+        assert found.loss == pytest.approx(min(problem.loss(groups) for groups in orders))
+
+
+def test_force_loss_counts_each_pair_inside_once_and_incomparable_pairs_not_at_all():
+    nan = np.nan
+    forces = np.array([[nan, 2.0, 5.0], [2.0, nan, nan], [5.0, nan, nan]])
+    problem = ForceProblem(forces, np.array([0, 1, 2]), 1)
+    assert problem.loss(np.array([0, 0, 0])) == -7.0
+
+
+def test_a_grouping_in_pieces_loses_against_one_that_hangs_together():
+    # 0 and 1 share nothing; together they would cost nothing, and 2 and 3 could be apart for free
+    t, f = True, False
+    seen = np.array([[t, f], [f, t], [t, t], [t, t]])
+    values = np.array([[0.0, 0.0], [0.0, 9.0], [0.1, 0.2], [0.3, 9.1]])
+    local = LocalCentroids(MaskedCentroids.of(values, seen.astype(float)), np.arange(4))
+    found = search_centroids(local, 2, overlap_of(local), 20, streams)
+    assert excess_components(local.comparable, found.groups) == 0
+
+
+def test_confidence_is_zero_for_a_tie_and_one_when_all_agree():
+    forces = np.full((4, 4), np.nan)
+    owner = np.array([0, 0, 1, 1])
+    forces[0, 2] = forces[2, 0] = forces[1, 3] = forces[3, 1] = 1.0
+    forces[0, 3] = forces[3, 0] = forces[1, 2] = forces[2, 1] = 1.0
+    problem = ForceProblem(forces, owner, 2)
+    tie = search(problem, [np.array([0, 1, 0, 1]), np.array([0, 1, 1, 0])])
+    assert tie.confidence == 0.0
+    assert tie.n_different == 2
+    assert search(problem, [np.array([0, 1, 0, 1])]).confidence == 1.0
+
+
+def test_rematch_repairs_a_swapped_participant():
+    local, label = planted(np.random.default_rng(7), n=9)
+    wrong = label.copy()
+    wrong[local.owner == 2] = np.roll(wrong[local.owner == 2], 1)
+    assert partition(rematch(CentroidProblem(local, 3), wrong)) == partition(label)
+
+
+@given(local_centroids())
+def test_random_starts_are_groupings(case):
+    local, k = case
+    groups = grow(CentroidProblem(local, k), overlap_of(local), streams(0))
+    assert len(np.unique(groups)) == k
+    together = (groups[:, None] == groups[None, :]) & ~np.eye(len(groups), dtype=bool)
+    assert not (together & same_owner(local.owner, k)).any()
+
+
+def test_assign_is_one_to_one_or_each_on_its_own():
+    costs = np.array([[1.0, 2.0], [1.0, 9.0]])
+    assert assign(costs, one_per_group=True).tolist() == [1, 0]
+    assert assign(costs, one_per_group=False).tolist() == [0, 0]
+
+
+def test_margins_tell_the_clear_from_the_doubtful():
+    values = np.array([[0.0], [10.0], [0.0], [10.0], [5.01]])
+    local = LocalCentroids(MaskedCentroids.of(values, np.ones((5, 1))), np.array([0, 0, 1, 1, 2]))
+    margin = margins(CentroidProblem(local, 2), np.array([0, 1, 0, 1, 1]))
+    assert margin[0] == 1.0
+    assert margin[4] < 0.02
+
+
+def test_one_group_needs_no_choice():
+    local, _ = planted(np.random.default_rng(1), n=2, k=1)
+    found = search_centroids(local, 1, overlap_of(local), 3, streams)
+    assert found.groups.tolist() == [0, 0]
+    assert margins(CentroidProblem(local, 1), found.groups).tolist() == [1.0, 1.0]

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import intarsia
+from intarsia.exceptions import InputError
+
+
+def tables(features, seed=0, n=40):
+    rng = np.random.default_rng(seed)
+    result = {}
+    for name, columns in features.items():
+        truth = np.arange(n) % 2
+        result[name] = {c: truth * 8 + rng.normal(size=n) for c in columns}
+    return result
+
+
+def test_a_core_satisfies_assumption_2():
+    report = intarsia.cluster(tables({"a": "xy", "b": "xz", "c": "xw"}), 2, random_state=0).assumptions
+    assert report.case == "2"
+    assert report.complete
+    assert report.explain() == ""
+
+
+def test_a_chain_satisfies_items_1_and_2_of_assumption_1_only():
+    report = intarsia.cluster(tables({"a": "xy", "b": "yz", "c": "zw"}), 2, random_state=0).assumptions
+    assert report.case == "1"
+    assert report.connected
+    assert not report.complete
+
+
+def test_a_cluster_that_nobody_with_some_feature_holds_gets_the_warning():
+    rng = np.random.default_rng(1)
+    both = np.repeat([0.0, 9.0], 20)
+    a = {"x": both + rng.normal(size=40), "y": both + rng.normal(size=40)}
+    b = {"x": rng.normal(size=20), "z": rng.normal(size=20)}  # holds only the first cluster
+    with pytest.warns(intarsia.AssumptionWarning, match="neither Assumption 1 nor Assumption 2.*1 of 2 clusters.*'z'"):
+        result = intarsia.cluster({"a": a, "b": b}, 2, n_local_clusters={"b": 1}, random_state=0)
+    assert result.assumptions.case is None
+    far = int(result.labels["a"][-1])
+    assert np.isnan(result.centroids[far, result.feature_names.index("z")])
+
+
+def test_doubtful_local_clusters_are_named():
+    rng = np.random.default_rng(2)
+    good = {"x": np.repeat([0.0, 10.0], 30) + rng.normal(size=60)}
+    middling = {"x": 5 + rng.normal(size=30) * 0.1}
+    result = intarsia.cluster({"a": good, "b": dict(good), "c": middling}, 2, n_local_clusters={"c": 1}, random_state=0)
+    assert ("c", 0) in result.assumptions.doubtful
+    assert ("a", 0) not in result.assumptions.doubtful
+
+
+def test_order_preservation_is_one_when_everybody_sees_everything():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 4)) + 4 * np.repeat([[0.0], [1.0]], 30, axis=0)
+    rate = intarsia.order_preservation_rate(X, np.repeat([0, 1], 30), np.arange(60) % 3, np.ones((3, 4), dtype=bool))
+    assert rate == 1.0
+
+
+def test_order_preservation_worked_by_hand():
+    # x1 = (0, 0), x2 = (1, 0), x3 = (0, 9): in full x2 is nearer; the mask shows the first feature only, where x3 is
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 9.0]])
+    masks = np.array([[True, False]])
+    rate = intarsia.order_preservation_rate(X, [0, 0, 1], [0, 0, 0], masks, n_triplets=200)
+    # triplets start at x1 (broken) or at x2 = (1, 0): φ 1 < √82, masked 1 < 1 is false too
+    assert rate == 0.0
+
+
+def test_order_preservation_needs_matching_shapes_and_two_clusters():
+    with pytest.raises(InputError, match="rows and features must agree"):
+        intarsia.order_preservation_rate(np.ones((3, 2)), [0, 1], [0, 0, 0], np.ones((1, 2), dtype=bool))
+    with pytest.raises(InputError, match="no triplet"):
+        intarsia.order_preservation_rate(np.ones((3, 2)), [0, 0, 0], [0, 0, 0], np.ones((1, 2), dtype=bool))

@@ -1,0 +1,174 @@
+"""Bad input gets its own exception, which says what was seen, what is needed and what to try, by names and counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.cluster import DBSCAN, KMeans
+
+import intarsia
+from intarsia import exceptions as ex
+
+CANARY = 424242.4242
+
+
+def table(columns="xy", n=12, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({c: rng.normal(size=n) + 9 * (np.arange(n) % 2) for c in columns})
+
+
+def with_cell(frame, column, value):
+    frame = frame.astype({column: object}) if isinstance(value, str) else frame.copy()
+    frame.loc[1, column] = value
+    return frame
+
+
+CASES = {
+    "disconnected": (
+        {"a": table("xy"), "b": table("yz"), "c": table("pq")},
+        ex.DisjointFeaturesError,
+        r"1 of 3 participants share no feature with the other 2.*'c'.*Hint: leave them out",
+    ),
+    "near miss": (
+        {"a": table("xy"), "b": table(["X ", "z"])},
+        ex.DisjointFeaturesError,
+        r"'x' \(a\) and 'X ' \(b\) look alike",
+    ),
+    "only constants shared": (
+        {"a": table("xy").assign(x=1.0), "b": table("xz").assign(x=1.0)},
+        ex.DisjointFeaturesError,
+        r"share only features that are the same",
+    ),
+    "no rows": ({"a": table("xy"), "b": table("xy", n=0)}, ex.EmptyTableError, r"'b' has 0 rows"),
+    "duplicate columns": (
+        {"a": pd.DataFrame(np.ones((3, 2)), columns=["x", "x"]), "b": table()},
+        ex.DuplicateColumnError,
+        r"'a'.*'x'",
+    ),
+    "unnamed columns": (
+        {"a": pd.DataFrame(np.ones((3, 2))), "b": table()},
+        ex.UnnamedColumnError,
+        r"2 of 2 columns of 'a'",
+    ),
+    "text": ({"a": with_cell(table(), "y", "high"), "b": table()}, ex.NonNumericError, r"column 'y' of 'a'"),
+    "gaps": (
+        {"a": with_cell(table(), "y", np.nan), "b": table()},
+        ex.MissingCellsError,
+        r"'a'.*y \(8.3%\).*missing='observed'",
+    ),
+    "infinite": ({"a": with_cell(table(), "y", np.inf), "b": table()}, ex.NonFiniteError, r"'a'.*'y'"),
+    "a matrix among tables": (
+        {"a": np.ones((3, 2)), "b": table()},
+        ex.TableTypeError,
+        r"'a' is a ndarray.*name the columns",
+    ),
+    "nothing": ({}, ex.InputError, r"no table was given"),
+    "same name twice": ({1: table(), "1": table()}, ex.InputError, r"same name: '1'"),
+}
+
+
+@pytest.mark.parametrize("method", ["federated", "one_shot"])
+@pytest.mark.parametrize("case", CASES)
+def test_bad_tables(case, method):
+    tables, kind, text = CASES[case]
+    with pytest.raises(kind, match=text) as error:
+        intarsia.cluster(tables, 2, method=method, random_state=0)
+    assert type(error.value) is kind
+    assert isinstance(error.value, intarsia.IntarsiaError)
+
+
+@pytest.mark.parametrize("method", ["federated", "one_shot"])
+def test_more_clusters_than_local_ones(method):
+    with pytest.raises(ex.TooFewClustersError, match="9 global clusters .* only 4 local.*at most 4"):
+        intarsia.cluster({"a": table(), "b": table("yz")}, 9, method=method, n_local_clusters=2, random_state=0)
+
+
+@pytest.mark.parametrize("method", ["federated", "one_shot"])
+def test_fewer_rows_than_clusters(method):
+    with pytest.raises(ex.TooFewRowsError, match=r"'b' was asked for 5 clusters of 3 row"):
+        intarsia.cluster({"a": table(), "b": table(n=3)}, 5, method=method, n_local_clusters=5, random_state=0)
+    with pytest.raises(ex.TooFewRowsError, match=r"participant 'b': KMeans was asked for 5 clusters of 3 row"):
+        intarsia.cluster({"a": table(), "b": table(n=3)}, 5, method=method, local=KMeans(5), random_state=0)
+    with pytest.raises(ex.TooFewRowsError, match="5 clusters of 3 row"):
+        intarsia.FederatedClustering(5).fit(np.ones((3, 2)))
+
+
+def test_a_small_participant_is_no_error_when_it_may_choose():
+    small = table(n=2)
+    result = intarsia.cluster({"a": table(n=40), "b": small, "c": table("yz", n=40)}, 2, random_state=0)
+    assert set(result.labels["b"].tolist()) <= {0, 1}
+
+
+def test_everything_is_noise():
+    with pytest.raises(ex.TooFewClustersError, match="'a' found no cluster at all"):
+        intarsia.cluster({"a": table(), "b": table()}, 2, method="one_shot", local=DBSCAN(eps=1e-9, min_samples=3))
+
+
+def test_gaps_and_a_local_algorithm_that_refuses_them():
+    tables = {"a": with_cell(table(), "y", np.nan), "b": table()}
+    with pytest.raises(
+        ex.MissingCellsError, match=r"participant 'a': KMeans needs every cell filled, but 1 columns.*local=None"
+    ):
+        intarsia.cluster(tables, 2, local=KMeans(2), missing="observed", random_state=0)
+
+
+class Broken:
+    def fit_predict(self, X):
+        raise ValueError(f"cannot digest {X[0, 0]}")
+
+    def get_params(self, deep=True):
+        return {}
+
+    def __sklearn_clone__(self):
+        return self
+
+
+def test_a_failing_local_algorithm_is_named_without_its_text_but_in_process_the_cause_is_kept():
+    frame = with_cell(table(), "x", CANARY)
+    frame.loc[0, "x"] = CANARY
+    with pytest.raises(
+        ex.LocalAlgorithmError, match=r"participant 'a': Broken failed on 12 rows with a ValueError"
+    ) as error:
+        intarsia.cluster({"a": frame, "b": table()}, 2, local={"a": Broken()}, random_state=0)
+    assert str(CANARY) not in str(error.value)
+    assert str(CANARY) in str(error.value.__cause__.__cause__)
+
+
+SETTINGS = [
+    ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1"),
+    ({"n_clusters": 2.5}, "n_clusters"),
+    ({"n_clusters": True}, "n_clusters"),
+    ({"n_clusters": None}, "n_clusters is needed here.*one_shot"),
+    ({"aggregation": "greedy"}, "aggregation must be one of"),
+    ({"step_size": 0.0}, "step_size must be a number above 0 up to 1"),
+    ({"step_size": float("nan")}, "step_size"),
+    ({"max_rounds": -1}, "max_rounds"),
+    ({"tol": -1.0}, "tol"),
+    ({"min_points": 0}, "min_points"),
+    ({"metric": "hamming"}, "metric must be one of"),
+    ({"scale": "minmax"}, "scale must be one of"),
+    ({"missing": "guess"}, "missing must be one of"),
+    ({"n_local_clusters": 0}, "n_local_clusters"),
+    ({"n_local_clusters": {"z": 2}}, "n_local_clusters names 1 participant.*'z'"),
+    ({"local": {"z": KMeans(2)}}, "local names 1 participant.*'z'"),
+    ({"method": "magic"}, "method must be one of"),
+    ({"method": "one_shot", "force": "weak"}, "force must be one of"),
+    ({"method": "one_shot", "density": "poisson"}, "density must be one of"),
+    ({"method": "one_shot", "exponent": 0}, "exponent must be a number above 0"),
+    ({"method": "one_shot", "metric": "cosine"}, "force='exact' needs metric='euclidean'.*force='sampled'"),
+    ({"method": "one_shot", "n_proxies": 0}, "n_proxies"),
+]
+
+
+@pytest.mark.parametrize(("settings", "text"), SETTINGS, ids=lambda x: str(x)[:40])
+def test_bad_settings(settings, text):
+    settings = {"n_clusters": 2, **settings}
+    with pytest.raises(ex.SettingError, match=text):
+        intarsia.cluster({"a": table(), "b": table("yz")}, **settings)
+
+
+def test_the_tree_in_the_docstring_is_the_tree():
+    names = [name for name in vars(ex) if isinstance(getattr(ex, name), type)]
+    assert all(name in ex.__doc__ for name in names)
+    assert all(issubclass(getattr(ex, name), ex.IntarsiaError | ex.IntarsiaWarning) for name in names)

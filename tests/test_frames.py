@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from intarsia.exceptions import (
+    DuplicateColumnError,
+    EmptyTableError,
+    MissingCellsError,
+    NonFiniteError,
+    NonNumericError,
+    TableTypeError,
+    UnnamedColumnError,
+)
+from intarsia.frames import is_table, read_table, settle_missing
+
+COLUMNS = {"b": [1.0, 2.0, 3.0], "a": [4, 5, 6]}
+KINDS = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "polars lazy": pl.LazyFrame,
+    "pyarrow": pa.table,
+    "columns": dict,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_table_reads_alike_with_columns_in_the_order_of_names(kind):
+    table = read_table(KINDS[kind](COLUMNS), "clinic")
+    assert table.names == ("a", "b")
+    assert table.given_names == ("b", "a")
+    assert table.values.tolist() == [[4.0, 1.0], [5.0, 2.0], [6.0, 3.0]]
+    assert table.is_complete
+    assert is_table(KINDS[kind](COLUMNS))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_nulls_and_booleans_are_read_as_gaps_and_numbers(kind):
+    table = read_table(KINDS[kind]({"x": [1, None, 3], "y": [True, False, True]}), "clinic")
+    assert table.observed.tolist() == [[True, True], [False, True], [True, True]]
+    assert table.values[:, 1].tolist() == [1.0, 0.0, 1.0]
+
+
+def test_pandas_nullable_numbers_and_objects_with_none_are_read():
+    frame = pd.DataFrame({"x": pd.array([1, None], dtype="Int64"), "y": pd.Series([1.5, None], dtype=object)})
+    table = read_table(frame, "clinic")
+    assert table.observed.tolist() == [[True, True], [False, False]]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "columns"])
+def test_text_is_refused_with_column_and_type_but_no_value(kind):
+    with pytest.raises(NonNumericError, match="column 'city' of 'clinic'") as error:
+        read_table(KINDS[kind]({"age": [1, 2], "city": ["Padova", "3"]}), "clinic")
+    assert "Padova" not in str(error.value)
+    assert "Hint" in str(error.value)
+
+
+def test_a_table_without_rows_or_columns_is_refused():
+    with pytest.raises(EmptyTableError, match="'clinic' has 0 rows and 2 columns"):
+        read_table(pd.DataFrame({"a": [], "b": []}, dtype=float), "clinic")
+    with pytest.raises(EmptyTableError, match="0 columns"):
+        read_table(pd.DataFrame(index=[0, 1]), "clinic")
+
+
+def test_duplicate_columns_are_named():
+    frame = pd.DataFrame(np.ones((2, 3)), columns=["age", "age", "sex"])
+    with pytest.raises(DuplicateColumnError, match="1 column name.*'clinic'.*'age'"):
+        read_table(frame, "clinic")
+
+
+@pytest.mark.parametrize("names", [[0, 1], ["age", ""], ["age", " "], ["age", None]])
+def test_unnamed_columns_are_refused_with_their_position(names):
+    with pytest.raises(UnnamedColumnError, match="positions .*'1'"):
+        read_table(pd.DataFrame(np.ones((2, 2)), columns=names), "clinic")
+
+
+def test_infinite_cells_are_refused():
+    with pytest.raises(NonFiniteError, match="1 column.*'clinic'.*'a'"):
+        read_table({"a": [1.0, np.inf], "b": [1.0, 2.0]}, "clinic")
+
+
+@pytest.mark.parametrize("thing", [np.ones((2, 2)), [[1, 2], [3, 4]], 7, "table.csv"])
+def test_what_has_no_named_columns_is_refused_with_a_hint(thing):
+    assert not is_table(thing)
+    with pytest.raises(TableTypeError, match="Hint"):
+        read_table(thing, "clinic")
+
+
+def test_columns_of_different_length_are_refused():
+    with pytest.raises(TableTypeError, match="2 different lengths"):
+        read_table({"a": [1.0], "b": [1.0, 2.0]}, "clinic")
+
+
+def test_gaps_are_refused_by_column_and_share_or_kept():
+    table = read_table({"age": [1.0, 2.0], "chol": [np.nan, 222.125]}, "clinic")
+    with pytest.raises(
+        MissingCellsError, match=r"1 of 2 columns of 'clinic'.*chol \(50.0%\).*missing='observed'"
+    ) as error:
+        settle_missing(table, "error")
+    assert "222" not in str(error.value)
+    assert settle_missing(table, "observed") is table
+
+
+def test_a_column_that_is_all_gaps_is_one_the_participant_does_not_have():
+    table = settle_missing(read_table({"b": [1.0, 2.0], "a": [np.nan, np.nan]}, "clinic"), "observed")
+    assert table.names == table.given_names == ("b",)
+
+
+def test_rows_without_any_cell_are_refused_by_count():
+    table = read_table({"a": [1.0, np.nan], "b": [1.0, np.nan]}, "clinic")
+    with pytest.raises(MissingCellsError, match="1 of 2 rows of 'clinic'"):
+        settle_missing(table, "observed")

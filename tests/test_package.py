@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import intarsia
+
+ROOT = Path(__file__).parent.parent
+
+
+def fresh(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_import_is_quick_and_light():
+    code = "import sys, time; t = time.perf_counter(); import intarsia; print(time.perf_counter() - t, *sorted(sys.modules))"
+    seconds, *modules = fresh(code).split()
+    assert float(seconds) < 1.0
+    assert not {"pandas", "polars", "pyarrow", "plotly", "nvflare", "jinja2", "rich"} & set(modules)
+
+
+def test_it_works_where_no_table_library_is_installed():
+    code = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"pandas", "polars", "pyarrow", "plotly", "nvflare", "rich"}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Hidden())
+import intarsia
+hospitals = intarsia.datasets.load_heart_disease()
+print(intarsia.cluster(hospitals.tables, 2, scale="standard", missing="observed", random_state=0))
+"""
+    assert fresh(code).startswith("2 clusters of 920 rows from 4 participants over 13 features")
+
+
+def test_every_public_name_is_there():
+    for name in intarsia.__all__:
+        assert getattr(intarsia, name) is not None
+    assert set(intarsia.__all__) <= set(dir(intarsia))
+    with pytest.raises(AttributeError, match="no attribute 'klaster'"):
+        intarsia.klaster  # noqa: B018
+
+
+def test_the_changelog_knows_the_version():
+    assert f"## {intarsia.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_floor_file_holds_exactly_the_floors():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    floors = {
+        line for line in (ROOT / "constraints-floor.txt").read_text().splitlines() if "==" in line and line[0] != "#"
+    }
+    for requirement in [*project["dependencies"], *project["optional-dependencies"]["cli"]]:
+        name, version = requirement.split(">=")
+        assert any(floor.startswith(f"{name}=={version}") for floor in floors), requirement
