@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.cluster import DBSCAN, KMeans
 
@@ -51,7 +52,11 @@ CASES = {
         ex.UnnamedColumnError,
         r"2 of 2 columns of 'a'",
     ),
-    "text": ({"a": with_cell(table(), "y", "high"), "b": table()}, ex.NonNumericError, r"column 'y' of 'a'"),
+    "text": (
+        {"a": with_cell(table(), "y", "high"), "b": table()},
+        ex.NonNumericError,
+        r"1 column\(s\) of 'a' are not numbers: 'y \(Object\)'",
+    ),
     "gaps": (
         {"a": with_cell(table(), "y", np.nan), "b": table()},
         ex.MissingCellsError,
@@ -76,6 +81,39 @@ def test_bad_tables(case, method):
         intarsia.cluster(tables, 2, method=method, random_state=0)
     assert type(error.value) is kind
     assert isinstance(error.value, intarsia.IntarsiaError)
+
+
+@pytest.mark.parametrize(
+    "thing", [None, "a.csv", ["a.csv", "b.csv"], [table(), None], 7, [], [table(), np.ones((2, 2))], {"a": {"x": 5}}]
+)
+def test_what_is_no_table_at_all(thing):
+    with pytest.raises(ex.InputError, match="Hint"):
+        intarsia.cluster(thing, 2)
+
+
+ONE_TABLE = {
+    "text": (table().assign(name="Mrs Secret"), ex.NonNumericError),
+    "date": (table().assign(day=pd.Timestamp("2020-01-01")), ex.NonNumericError),
+    "gaps": (with_cell(table(), "y", np.nan), ex.MissingCellsError),
+    "infinite": (with_cell(table(), "y", np.inf), ex.NonFiniteError),
+    "mixed names": (pd.DataFrame(np.ones((3, 2)), columns=["x", 1]), ex.UnnamedColumnError),
+    "duplicate names": (pd.DataFrame(np.ones((3, 2)), columns=["x", "x"]), ex.DuplicateColumnError),
+    "no rows": (table(n=0), ex.EmptyTableError),
+}
+
+
+@pytest.mark.parametrize("case", ONE_TABLE)
+def test_one_table_goes_through_the_same_gate(case):
+    frame, kind = ONE_TABLE[case]
+    with pytest.raises(kind) as error:
+        intarsia.FederatedClustering(2).fit(frame)
+    assert "Secret" not in str(error.value)
+
+
+def test_one_lazy_table_is_a_table():
+    frame = table(n=40)
+    lazy = intarsia.FederatedClustering(2, random_state=0).fit(pl.from_pandas(frame).lazy())
+    np.testing.assert_array_equal(lazy.labels_, intarsia.FederatedClustering(2, random_state=0).fit(frame).labels_)
 
 
 @pytest.mark.parametrize("method", ["federated", "one_shot"])
@@ -152,6 +190,10 @@ SETTINGS = [
     ({"n_local_clusters": 0}, "n_local_clusters"),
     ({"n_local_clusters": {"z": 2}}, "n_local_clusters names 1 participant.*'z'"),
     ({"local": {"z": KMeans(2)}}, "local names 1 participant.*'z'"),
+    ({"local": "kmeans"}, "local must be None or a scikit-learn clusterer.*a str"),
+    ({"local": KMeans}, "the class KMeans"),
+    ({"random_state": "a"}, "random_state must be"),
+    ({"random_state": -1}, "random_state must be"),
     ({"method": "magic"}, "method must be one of"),
     ({"method": "one_shot", "force": "weak"}, "force must be one of"),
     ({"method": "one_shot", "density": "poisson"}, "density must be one of"),

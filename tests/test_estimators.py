@@ -98,14 +98,16 @@ def test_predict_takes_any_subset_of_columns_in_any_order(estimator):
     np.testing.assert_array_equal(by_participant["b"], model.labels_["b"])
 
 
-def test_predict_with_gaps_needs_to_be_told():
+def test_predict_leaves_empty_cells_out_and_says_minus_one_for_blank_rows():
     tables, _, X, _ = three_tables()
     frame = pd.DataFrame(X, columns=[f"f{k}" for k in range(6)])
     frame.iloc[::2, 0] = np.nan
-    with pytest.raises(intarsia.exceptions.MissingCellsError, match="f0"):
-        FederatedClustering(3, random_state=0).fit(tables).predict(frame)
-    model = FederatedClustering(3, missing="observed", random_state=0).fit(tables)
-    np.testing.assert_array_equal(model.predict(frame), np.concatenate([model.labels_[k] for k in "abc"]))
+    frame.iloc[7] = np.nan
+    model = FederatedClustering(3, random_state=0).fit(tables)
+    expected = np.concatenate([model.labels_[k] for k in "abc"])
+    expected[7] = -1
+    np.testing.assert_array_equal(model.predict(frame), expected)
+    np.testing.assert_array_equal(model.result_.predict(frame), expected)
 
 
 def test_predict_refuses_columns_that_the_model_never_saw():
@@ -113,7 +115,7 @@ def test_predict_refuses_columns_that_the_model_never_saw():
     model = FederatedClustering(3, random_state=0).fit(tables)
     with pytest.raises(intarsia.exceptions.UnknownFeaturesError, match="1 of 2 columns.*'F1'.*'F1' looks like 'f1'"):
         model.predict(pd.DataFrame({"f0": [1.0], "F1": [2.0]}))
-    with pytest.raises(intarsia.exceptions.TableTypeError, match="no named columns"):
+    with pytest.raises(intarsia.exceptions.TableTypeError, match="named columns"):
         model.predict(np.ones((2, 6)))
 
 
@@ -225,7 +227,8 @@ def test_standard_units_find_clusters_that_original_units_hide(method):
     tables, truth, _, _ = three_tables()
     rng = np.random.default_rng(0)
     noisy = {k: t.assign(grams=1e5 * rng.normal(size=len(t))) for k, t in tables.items()}
-    plain = intarsia.cluster(noisy, 3, method=method, n_local_clusters=3, random_state=0)
+    with pytest.warns(intarsia.exceptions.UnitsWarning, match="'grams'.*scale='standard'"):
+        plain = intarsia.cluster(noisy, 3, method=method, n_local_clusters=3, random_state=0)
     scaled = intarsia.cluster(noisy, 3, method=method, scale="standard", n_local_clusters=3, random_state=0)
     hidden, found = (adjusted_rand_score(truth["a"], result.labels["a"]) for result in (plain, scaled))
     assert hidden < 0.1
@@ -333,6 +336,47 @@ def test_results_speak_for_themselves():
     assert sum(c.size for c in result.local_clusters) == 180
     totals = sum(result.sizes.values())
     assert (np.diff(totals) <= 0).all()
+
+
+def test_a_result_is_short_to_look_at_and_can_be_compared_and_hashed():
+    tables, *_ = three_tables()
+    result = intarsia.cluster(tables, 3, random_state=0)
+    assert len(repr(result)) < 200
+    assert result != intarsia.cluster(tables, 3, random_state=0)
+    assert isinstance(hash(result), int)
+
+
+def test_rounds_count_every_row_even_without_a_common_column():
+    tables, *_ = three_tables()
+    result = intarsia.cluster(tables, 3, random_state=0)
+    assert [sum(r.sizes) for r in result.rounds] == [180] * len(result.rounds)
+
+
+def test_names_that_look_alike_are_reported_even_where_the_study_is_connected():
+    tables, *_ = three_tables()
+    tables["b"] = tables["b"].rename(columns={"f3": "F 5"})
+    with pytest.warns(intarsia.exceptions.FeatureNameWarning, match=r"'F 5' \(b\) and 'f5' \(c\)"):
+        intarsia.cluster(tables, 3, random_state=0)
+
+
+def test_a_party_too_small_to_look_for_clusters_is_marked():
+    tables, _, X, truth = three_tables()
+    tables["tiny"] = pd.DataFrame(X[:3, :3], columns=["f0", "f1", "f2"])
+    result = intarsia.cluster(tables, 3, method="one_shot", random_state=0)
+    assert ("tiny", 0) in result.assumptions.doubtful
+
+
+@pytest.mark.parametrize("kind", ["values", "generator", "tuple"])
+def test_other_collections_of_tables_are_sequences(kind):
+    tables, *_ = three_tables()
+    collection = {"values": tables.values(), "generator": (t for t in tables.values()), "tuple": tuple(tables.values())}
+    assert list(intarsia.cluster(collection[kind], 3, random_state=0).labels) == [0, 1, 2]
+
+
+def test_numpy_generators_seed_a_run():
+    tables, *_ = three_tables()
+    first, second = (intarsia.cluster(tables, 3, random_state=np.random.default_rng(1)) for _ in range(2))
+    np.testing.assert_array_equal(first.centroids, second.centroids)
 
 
 def test_one_cluster_is_everybody():

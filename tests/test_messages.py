@@ -42,7 +42,7 @@ REQUESTS = [
 REPLIES = [
     Description(features=("a", "b"), n_rows=5, moments=Moments(count=V, mean=V, m2=V)),
     LocalSummary(features=("a",), values=A, counts=A, sizes=np.array([1, 2]), covariances=(V, A), low=A, high=A),
-    Refinement(values=A, counts=A),
+    Refinement(values=A, counts=A, sizes=np.array([1, 2])),
     Labelled(sizes=np.array([3, 4])),
     Failure(error="InputError", message="no"),
 ]

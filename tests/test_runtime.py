@@ -136,7 +136,10 @@ def changed(reply, **fields):
 
 LIES = {
     "silence": (Description, lambda r: None),
-    "another kind": (Description, lambda r: Refinement(values=np.ones((1, 1)), counts=np.ones((1, 1)))),
+    "another kind": (
+        Description,
+        lambda r: Refinement(values=np.ones((1, 1)), counts=np.ones((1, 1)), sizes=np.ones(1, dtype=int)),
+    ),
     "no features": (Description, lambda r: changed(r, features=())),
     "a feature twice": (Description, lambda r: changed(r, features=("y", "y"))),
     "other features": (LocalSummary, lambda r: changed(r, features=("y", "w"))),
@@ -147,6 +150,7 @@ LIES = {
     "infinite counts": (LocalSummary, lambda r: changed(r, counts=r.counts * np.inf)),
     "empty clusters": (LocalSummary, lambda r: changed(r, sizes=r.sizes * 0)),
     "refined to nothing": (Refinement, lambda r: changed(r, values=r.values * np.nan)),
+    "refined sizes": (Refinement, lambda r: changed(r, sizes=r.sizes - 1000)),
     "refined shape": (Refinement, lambda r: changed(r, counts=r.counts[:1])),
     "failure": (LocalSummary, lambda r: Failure(error="InputError", message="no")),
 }
@@ -207,7 +211,7 @@ def test_an_algorithm_can_be_answered_by_hand():
 
 def test_result_is_the_same_as_through_the_estimator():
     people = participants()
-    drive(FederatedAlgorithm(n_clusters=2, seed=5), InProcessRuntime(people))
+    drive(FederatedAlgorithm(n_clusters=2, seed=0), InProcessRuntime(people))
     tables = {p.name: dict(zip(p._table.names, p._table.values.T, strict=True)) for p in people}
     result = intarsia.cluster(tables, 2, random_state=0)
     for person in people:

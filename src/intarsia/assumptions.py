@@ -103,7 +103,13 @@ def check_assumptions(outcome: Outcome) -> AssumptionReport:
                 spread=float(off_centre[groups == g].mean()),
             )
         )
-    doubtful = tuple((c.participant, c.index) for c in outcome.local_clusters if c.margin < DOUBTFUL)
+    lone = np.bincount(owner, minlength=len(outcome.participants))[owner] == 1
+    doubtful = tuple(
+        (c.participant, c.index)
+        for c, alone in zip(outcome.local_clusters, lone, strict=True)
+        # a participant with too few rows to look for clusters took them for one, which may be several
+        if c.margin < DOUBTFUL or (alone and n_groups > 1 and c.size < 2 * n_groups)
+    )
     return AssumptionReport(is_connected(graph), is_complete(graph), tuple(clusters), doubtful)
 
 

@@ -16,11 +16,14 @@
     │   ├── TooFewClustersError             more global clusters asked for than local ones exist
     │   ├── DisjointFeaturesError           participants that share no column with the others
     │   └── UnknownFeaturesError            columns that the fitted model never saw
+    ├── DatasetError                        a dataset file is not there, or not the expected one
     ├── LocalAlgorithmError                 a participant's own clustering algorithm failed or does not fit
     └── ProtocolError                       a message that is not what was agreed
 
     IntarsiaWarning (a UserWarning)
-    └── AssumptionWarning                   a condition of the method does not hold; the answer may still be good
+    ├── AssumptionWarning                   a condition of the method does not hold; the answer may still be good
+    ├── FeatureNameWarning                  column names that look alike but are not the same
+    └── UnitsWarning                        some features reach so much farther than others that they decide alone
 
 Messages name columns, participants and counts, never cell values: errors travel, rows do not.
 """
@@ -82,6 +85,10 @@ class UnknownFeaturesError(InputError):
     """Columns that the fitted model never saw."""
 
 
+class DatasetError(IntarsiaError):
+    """A dataset file is not where it is looked for, or is not the expected one."""
+
+
 class LocalAlgorithmError(IntarsiaError):
     """A participant's own clustering algorithm failed, or cannot do what the method asks of it."""
 
@@ -96,6 +103,14 @@ class IntarsiaWarning(UserWarning):
 
 class AssumptionWarning(IntarsiaWarning):
     """A condition under which the paper expects the right answer does not hold."""
+
+
+class FeatureNameWarning(IntarsiaWarning):
+    """Column names that look alike but are not the same."""
+
+
+class UnitsWarning(IntarsiaWarning):
+    """Some features reach so much farther than others that they decide alone."""
 
 
 def quote(names: object, most: int = 5) -> str:

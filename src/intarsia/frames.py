@@ -6,9 +6,11 @@ are in the order of their names, so that the order in which somebody keeps them 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
@@ -26,8 +28,10 @@ from intarsia.exceptions import (
     quote,
 )
 
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # what pyarrow calls the index of a table that came from pandas
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Table:
     """Rows as numbers, with what is observed; columns sorted by name. ``given_names`` keeps the owner's order."""
 
@@ -48,7 +52,13 @@ class Table:
 
 def is_table(thing: Any) -> bool:
     """Whether :func:`read_table` would take it for one table."""
-    return _as_frame(thing) is not None or _is_columns(thing)
+    return _is_frame(thing) or _is_columns(thing)
+
+
+def _is_frame(thing: Any) -> bool:
+    if isinstance(thing, Mapping | np.ndarray | list | tuple | str) or column_names(thing) is None:
+        return False
+    return nw.dependencies.is_into_dataframe(thing) or nw.dependencies.is_into_lazyframe(thing)
 
 
 def _is_columns(thing: Any) -> bool:
@@ -57,39 +67,35 @@ def _is_columns(thing: Any) -> bool:
 
 
 def _is_column(thing: Any) -> bool:
-    return isinstance(thing, list | tuple | np.ndarray) and np.ndim(thing) == 1
-
-
-def _as_frame(thing: Any) -> nw.DataFrame[Any] | None:
-    if isinstance(thing, Mapping | np.ndarray | list | tuple | str):
-        return None
-    try:
-        frame = nw.from_native(thing)
-    except (TypeError, nw.exceptions.NarwhalsError):
-        return None
-    return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    return isinstance(thing, list | tuple) or (hasattr(thing, "__array__") and np.ndim(thing) == 1)
 
 
 def read_table(thing: Any, owner: str) -> Table:
     """Read one participant's table, or say what stands in the way."""
-    columns = _native_names(thing)
-    _check_names(columns, owner)
-    frame = _as_frame(thing)
-    if frame is not None:
-        arrays = {name: _numbers(frame[name], name, owner) for name in columns}
-    elif _is_columns(thing):
-        arrays = {name: _numbers_of_array(np.asarray(thing[name]), name, owner) for name in columns}
-    else:
+    names = column_names(thing)
+    if names is None or not is_table(thing):
         raise _unknown_kind(thing, owner)
+    _check_names(names, owner)
+    arrays, refused = {}, {}
+    for name, column in _columns(thing, names, owner).items():
+        numbers = _numbers(column)
+        if numbers is None:
+            refused[name] = _kind_of(column)
+        else:
+            arrays[name] = numbers
+    if refused:
+        raise _not_numbers(refused, owner)
     lengths = {len(array) for array in arrays.values()}
     if len(lengths) > 1:
         raise TableTypeError(f"the columns of {owner!r} have {len(lengths)} different lengths; all must have one.")
-    if not lengths or 0 in lengths:
+    n_rows = max(lengths, default=0)
+    if not n_rows:
+        have = f"{n_rows} rows and {len(names)} columns" if names else "no columns"
         raise EmptyTableError(
-            f"the table of {owner!r} has {max(lengths, default=0)} rows and {len(columns)} columns. "
-            "At least one of each is needed. Hint: leave out participants that have no data."
+            f"the table of {owner!r} has {have}. At least one row and one column are needed. "
+            "Hint: leave out participants that have no data."
         )
-    return table_of(owner, columns, np.column_stack([arrays[name] for name in columns]))
+    return table_of(owner, names, np.column_stack([arrays[name] for name in names]))
 
 
 def table_of(owner: str, names: Sequence[str], values: FloatArray) -> Table:
@@ -132,25 +138,35 @@ def settle_missing(table: Table, missing: str) -> Table:
     return Table(table.owner, names, given, table.values[:, filled], table.observed[:, filled])
 
 
-def _native_names(thing: Any) -> list[Any]:
-    """The names as they are, before narwhals gets to refuse them in its own words."""
+def column_names(thing: Any) -> list[Any] | None:
+    """The names as they are, before narwhals gets to refuse them in its own words; None for what has none."""
     if isinstance(thing, Mapping):
         return list(thing)
-    if hasattr(thing, "column_names"):  # pyarrow keeps the data under `columns`
-        return list(thing.column_names)
+    if hasattr(thing, "column_names"):  # pyarrow keeps the data under `columns`, and a pandas index among them
+        return [name for name in thing.column_names if not _PANDAS_INDEX.fullmatch(str(name))]
     if hasattr(thing, "collect_schema"):  # polars, lazy or not
         return list(thing.collect_schema().names())
-    names = getattr(thing, "columns", ())
-    return [] if callable(names) else list(names)
+    names = getattr(thing, "columns", None)
+    return None if names is None or callable(names) or isinstance(names, str) else list(names)
+
+
+def _columns(thing: Any, names: Sequence[str], owner: str) -> dict[str, Any]:
+    if isinstance(thing, Mapping):
+        return {name: np.asarray(thing[name]) for name in names}
+    try:
+        frame = nw.from_native(thing)
+        frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+        return {name: frame[name] for name in names}
+    except Exception as error:
+        raise TableTypeError(f"the table of {owner!r} cannot be read ({type(error).__name__}).") from error
 
 
 def _check_names(names: Sequence[Any], owner: str) -> None:
     unnamed = [k for k, name in enumerate(names) if not isinstance(name, str) or not name.strip()]
     if unnamed:
         raise UnnamedColumnError(
-            f"{len(unnamed)} of {len(names)} columns of {owner!r} have no name (at positions {quote(unnamed)}). "
-            "Columns are matched across tables by name, so each needs one that is text and not blank. "
-            "Hint: set the table's column names."
+            f"{len(unnamed)} of {len(names)} columns of {owner!r} have no name that is text and not blank (at positions "
+            f"{quote(unnamed)}). Columns are matched across tables by name. Hint: set the table's column names."
         )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
@@ -160,34 +176,52 @@ def _check_names(names: Sequence[Any], owner: str) -> None:
         )
 
 
-def _numbers(column: nw.Series[Any], name: str, owner: str) -> FloatArray:
-    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-        return np.asarray(column.cast(nw.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
-    return _numbers_of_array(column.to_numpy(), name, owner, kind=str(column.dtype))
-
-
-def _numbers_of_array(array: Any, name: str, owner: str, kind: str | None = None) -> FloatArray:
-    array = np.asarray(array)
-    if array.dtype.kind in "biuf":
-        return np.asarray(array, dtype=np.float64)
+def _numbers(column: Any) -> FloatArray | None:
+    """A column as numbers, NaN where it is empty; None if it is something else."""
+    if isinstance(column, nw.Series):
+        if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+            return np.asarray(column.cast(nw.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
+        if column.dtype != nw.Object:
+            return None
+        column = column.to_numpy()
+    if column.ndim != 1:
+        return None
+    if column.dtype.kind in "biuf":
+        return np.asarray(column, dtype=np.float64)
     if (
-        array.dtype.kind == "O"
-    ):  # numbers and None in a column of objects are fine, texts that look like numbers are not
-        plain = [np.nan if cell is None else cell for cell in array.tolist()]
-        if all(isinstance(cell, int | float | np.integer | np.floating) for cell in plain):
-            return np.array(plain, dtype=np.float64)
-    raise NonNumericError(
-        f"column {name!r} of {owner!r} is of type {kind or array.dtype}, not a number. "
-        "Hint: drop it, or turn categories into 0/1 columns of their own."
+        column.dtype.kind == "O"
+    ):  # numbers and blanks in a column of objects are fine, texts that look like numbers are not
+        plain = [np.nan if cell is None or type(cell).__name__ == "NAType" else cell for cell in column.tolist()]
+        if all(isinstance(cell, int | float | np.number | Decimal) for cell in plain):
+            return np.array([float(cell) for cell in plain])
+    return None
+
+
+def _kind_of(column: Any) -> str:
+    """The bare name of a column's type: categories and the like are data."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "SU":
+        return "text"
+    return re.split(r"[^A-Za-z0-9_]", str(column.dtype), maxsplit=1)[0]
+
+
+def _not_numbers(kinds: Mapping[str, str], owner: str) -> NonNumericError:
+    columns = [f"{name} ({kind})" for name, kind in kinds.items()]
+    dates = any(kind.lower().startswith(("date", "time", "duration")) for kind in kinds.values())
+    hints = ["drop ids and texts", "turn categories into 0/1 columns of their own", "convert numbers stored as text"]
+    hints += ["turn dates into numbers, such as days since a fixed day"] if dates else []
+    return NonNumericError(
+        f"{len(columns)} column(s) of {owner!r} are not numbers: {quote(columns)}. Hint: {'; '.join(hints)}."
     )
 
 
 def _unknown_kind(thing: Any, owner: str) -> TableTypeError:
-    hint = (
-        "name the columns, e.g. pandas.DataFrame(array, columns=[...])"
-        if isinstance(thing, np.ndarray)
-        else ("pass a pandas, polars or pyarrow table, or a mapping of column names to arrays")
-    )
+    if isinstance(thing, np.ndarray):
+        hint = "name the columns, e.g. pandas.DataFrame(array, columns=[...])"
+    elif isinstance(thing, Mapping):
+        hint = "in a mapping, every value must be a list or a one-dimensional array"
+    else:
+        hint = "pass a pandas, polars or pyarrow table, or a mapping of column names to arrays"
+    kind = type(thing).__name__
     return TableTypeError(
-        f"the table of {owner!r} is a {type(thing).__name__}, which has no named columns. Hint: {hint}."
+        f"the table of {owner!r} is a {kind}, not a table with named columns that we know. Hint: {hint}."
     )

@@ -137,10 +137,11 @@ class LocalSummary(Message, frozen=True, tag="reply.summary"):
 
 
 class Refinement(Message, frozen=True, tag="reply.refinement"):
-    """Refined centroids, in the order of the global ones; count 0 where this participant has nothing to say."""
+    """Refined centroids, in the order of the global ones, and how many rows stand behind each; 0 where there are none."""
 
     values: Array
     counts: Array
+    sizes: Array
 
 
 class Labelled(Message, frozen=True, tag="reply.labelled"):

@@ -14,7 +14,7 @@ from intarsia.core.features import FeatureSpace
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GlobalModel:
     """K global centroids in common units, and how to find the nearest: all that labelling a new row needs."""
 
@@ -69,7 +69,7 @@ class Aggregation:
     n_different: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outcome:
     """What the coordinator knows at the end. No label is in it: those stay with the participants."""
 

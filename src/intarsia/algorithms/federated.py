@@ -207,7 +207,8 @@ class FederatedAlgorithm:
         merged = _merge_refinements(run.study, refined, self.n_clusters)
         centres = blend(run.centres, merged, self.step_size)
         moved = movement(run.centres, centres, run.grouped.extent)
-        info = RoundInfo(len(run.rounds) + 1, moved, tuple(int(n) for n in merged.counts.max(axis=1)))
+        sizes = sum((reply.sizes for reply in refined.values()), np.zeros(self.n_clusters, dtype=np.intp))
+        info = RoundInfo(len(run.rounds) + 1, moved, tuple(sizes.tolist()))
         return self._next_round(replace(run, centres=centres, rounds=(*run.rounds, info), converged=moved <= self.tol))
 
 
@@ -232,7 +233,7 @@ def _merge_refinements(study: Study, refined: Mapping[str, Refinement], n_cluste
     stacked_values, stacked_counts = [], []
     for name in study.participants:
         reply, index = refined[name], study.index(name)
-        check_centroids(name, reply.values, reply.counts, (n_clusters, len(index)))
+        check_centroids(name, reply, (n_clusters, len(index)))
         values, counts = np.zeros((n_clusters, len(study.space))), np.zeros((n_clusters, len(study.space)))
         values[:, index], counts[:, index] = reply.values, reply.counts
         stacked_values.append(values)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from intarsia.algorithms import Algorithm
@@ -16,12 +17,14 @@ from intarsia.algorithms.base import check_connected
 from intarsia.assumptions import check_assumptions
 from intarsia.core.distances import Metric, check_metric
 from intarsia.core.features import FeatureSpace
+from intarsia.core.randomness import draw_seed
 from intarsia.core.types import FloatArray
-from intarsia.estimators.checks import check_integer, check_one_of
+from intarsia.estimators.advice import advice
+from intarsia.estimators.checks import check_clusterer, check_integer, check_one_of
 from intarsia.estimators.result import ClusteringResult, predict_table
-from intarsia.estimators.tables import for_each, is_many, keyed, read_tables
-from intarsia.exceptions import AssumptionWarning
-from intarsia.frames import Table, is_table, read_table, settle_missing, table_of
+from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
+from intarsia.exceptions import SettingError
+from intarsia.frames import Table, read_table, settle_missing, table_of
 from intarsia.participant import Participant
 from intarsia.runtime import InProcessRuntime, drive
 
@@ -64,16 +67,15 @@ class TableClusterer(ClusterMixin, BaseEstimator):
         return result
 
     def _plain(self, X: Any) -> Table:
-        """One matrix as a table, checked the scikit-learn way."""
-        if isinstance(X, Mapping) and is_table(X):
+        """One table through our gate, one matrix through scikit-learn's."""
+        check_one(X)
+        if has_text_names(X):
             table = settle_missing(read_table(X, _PLAIN), self.missing)
             self.feature_names_in_, self.n_features_in_ = np.array(table.given_names, dtype=object), len(table.names)
             return table
         finite = "allow-nan" if self.missing == "observed" else True
         values: FloatArray = validate_data(self, X, dtype=np.float64, ensure_all_finite=finite)
-        names_in = getattr(self, "feature_names_in_", None)
-        names_of = _numbered(values.shape[1]) if names_in is None else [str(name) for name in names_in]
-        return settle_missing(table_of(_PLAIN, names_of, values), self.missing)
+        return settle_missing(table_of(_PLAIN, _numbered(values.shape[1]), values), self.missing)
 
     def _run(self, tables: Mapping[Hashable, Table], *, plain: bool) -> ClusteringResult:
         keys = {str(key): key for key in tables}
@@ -85,20 +87,14 @@ class TableClusterer(ClusterMixin, BaseEstimator):
         # one plain matrix is an ordinary clustering problem: K is K
         fixed = self.n_clusters if plain and self.n_local_clusters is None else self.n_local_clusters
         fixed_for = for_each(fixed, list(tables), "n_local_clusters")
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        outcome = drive(self._algorithm(fixed_for, seed), InProcessRuntime(participants))
+        outcome = drive(self._algorithm(fixed_for, _seed(self.random_state)), InProcessRuntime(participants))
         report = check_assumptions(outcome)
-        if report.case is None:
-            warnings.warn(
-                f"neither Assumption 1 nor Assumption 2 of the method holds: {report.explain()}.",
-                AssumptionWarning,
-                stacklevel=4,
-            )
+        for kind, text in advice(names_of, outcome, report, scaled=self.scale is not None):
+            warnings.warn(text, kind, stacklevel=4)
         labels = {keys[p.name]: p.labels for p in participants if p.labels is not None}
         local_labels = {keys[p.name]: p.local_labels for p in participants if p.local_labels is not None}
-        return ClusteringResult(
-            labels, local_labels, FeatureSpace.union(names_of.values()).names, outcome, report, keys
-        )
+        union = FeatureSpace.union(names_of.values()).names
+        return ClusteringResult(labels, local_labels, union, outcome, report, keys)
 
     def _keep(self, result: ClusteringResult, *, plain: bool) -> None:
         self.result_ = result
@@ -115,19 +111,15 @@ class TableClusterer(ClusterMixin, BaseEstimator):
         """The nearest global centroid of every row.
 
         A table may have any subset of the known columns, in any order; several tables (a mapping or a sequence) give
-        a dict of labels. A plain matrix must have the columns of the one that was fitted.
+        a dict of labels. Empty cells are left out of a row's comparison; a row without any gets −1. A plain matrix must
+        have the columns of the one that was fitted.
         """
         check_is_fitted(self)
-        model = self.result_.outcome.model
-        if is_many(X):
-            return {key: predict_table(model, table) for key, table in read_tables(keyed(X), self.missing).items()}
-        if is_table(X) and hasattr(self, "feature_names_in_"):
-            return predict_table(model, settle_missing(read_table(X, "the new table"), self.missing))
-        if not self._fitted_plain:
-            return predict_table(model, read_table(X, "the new table"))
+        if is_many(X) or has_text_names(X) or not self._fitted_plain:
+            return self.result_.predict(X)
         finite = "allow-nan" if self.missing == "observed" else True
         values = validate_data(self, X, dtype=np.float64, ensure_all_finite=finite, reset=False)
-        return predict_table(model, table_of("the new table", self.result_.feature_names, values))
+        return predict_table(self.result_.outcome.model, table_of("the new table", self.result_.feature_names, values))
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -141,10 +133,27 @@ class TableClusterer(ClusterMixin, BaseEstimator):
         check_metric(self.metric)
         check_one_of("scale", self.scale, (None, "standard"))
         check_one_of("missing", self.missing, ("error", "observed"))
+        for estimator in self.local.values() if isinstance(self.local, Mapping) else [self.local]:
+            check_clusterer("local", estimator)
         fixed = self.n_local_clusters
         for value in fixed.values() if isinstance(fixed, Mapping) else [fixed]:
             if value is not None:
                 check_integer("n_local_clusters", value, 1)
+
+
+def _seed(random_state: Any) -> int:
+    """A seed for everything: from an int, a RandomState, a Generator, or, for None, from the operating system."""
+    if random_state is None:
+        return draw_seed(np.random.default_rng())
+    if isinstance(random_state, np.random.Generator):
+        return draw_seed(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, Integral) and int(random_state) >= 0:
+        return int(random_state)
+    raise SettingError(
+        f"random_state must be None, a whole number from 0, or a numpy generator. Got {random_state!r} instead."
+    )
 
 
 def _numbered(n: int) -> list[str]:

@@ -26,3 +26,13 @@ def check_real(name: str, value: Any, low: float, high: float, *, open_below: bo
     if not (low < number if open_below else low <= number) or number > high:
         bound = "above" if open_below else "from"
         raise SettingError(f"{name} must be a number {bound} {low:g} up to {high:g}. Got {value!r} instead.")
+
+
+def check_clusterer(name: str, value: Any) -> None:
+    """None, or something that clusters: an instance with ``fit_predict`` and scikit-learn's parameters."""
+    fits = callable(getattr(value, "fit_predict", None)) and callable(getattr(value, "get_params", None))
+    if value is not None and (isinstance(value, type) or not fits):
+        what = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+        raise SettingError(
+            f"{name} must be None or a scikit-learn clusterer, such as KMeans(n_clusters=3). Got {what} instead."
+        )

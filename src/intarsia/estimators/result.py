@@ -12,12 +12,13 @@ import numpy as np
 from intarsia.assumptions import AssumptionReport
 from intarsia.core.features import near_misses
 from intarsia.core.types import FloatArray, IntArray
+from intarsia.estimators.tables import is_many, keyed
 from intarsia.exceptions import UnknownFeaturesError, quote
 from intarsia.frames import Table, read_table
 from intarsia.results import GlobalModel, LocalCluster, Outcome, RoundInfo
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClusteringResult:
     """One clustering over the union of all columns.
 
@@ -54,7 +55,7 @@ class ClusteringResult:
     @property
     def centroids(self) -> FloatArray:
         """K × features, in original units; NaN where nobody in the cluster saw the feature."""
-        return self.outcome.model.values[:, self._order]
+        return self.outcome.model.values[:, self._order] + 0.0  # no minus zero
 
     @property
     def counts(self) -> FloatArray:
@@ -81,17 +82,34 @@ class ClusteringResult:
         """Every local cluster and the global one it joined."""
         return self.outcome.local_clusters
 
-    def predict(self, table: Any) -> IntArray:
-        """The nearest global centroid for new rows over any subset of the known columns."""
-        return predict_table(self.outcome.model, read_table(table, "the new table"))
+    def predict(self, tables: Any) -> Any:
+        """The nearest global centroid for new rows over any subset of the known columns.
+
+        One table gives an array, several (a mapping or a sequence) a dict of arrays. Empty cells are left out of a row's
+        comparison; a row without any filled cell that the model knows gets −1.
+
+        For one-shot results this is a second opinion: ``labels`` there follow the local cluster that a row was in, as
+        Algorithm 2 has it, and rows between clusters may be nearer to another centroid.
+        """
+        model = self.outcome.model
+        if is_many(tables):
+            return {key: predict_table(model, read_table(table, str(key))) for key, table in keyed(tables).items()}
+        return predict_table(model, read_table(tables, "the new table"))
 
     def __str__(self) -> str:
-        n_rows = sum(len(labels) for labels in self.labels.values())
+        rows = sum(len(labels) for labels in self.labels.values())
         sizes = sum(self.outcome.sizes.values(), np.zeros(self.n_clusters, dtype=np.intp))
-        return (
-            f"{self.n_clusters} clusters of {n_rows} rows from {len(self.labels)} participants over "
-            f"{len(self.feature_names)} features (sizes {', '.join(map(str, sizes))}; confidence {self.confidence:.2f})"
+        counts = (
+            f"{self.n_clusters} cluster",
+            f"{rows} row",
+            f"{len(self.labels)} participant",
+            f"{len(self.feature_names)} feature",
         )
+        k, n, p, d = (text if text.startswith("1 ") else f"{text}s" for text in counts)
+        return f"{k} of {n} from {p} over {d} (sizes {', '.join(map(str, sizes))}; confidence {self.confidence:.2f})"
+
+    def __repr__(self) -> str:
+        return f"<ClusteringResult: {self}>"
 
 
 def predict_table(model: GlobalModel, table: Table) -> IntArray:

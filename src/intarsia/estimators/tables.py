@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence, ValuesView
 from typing import Any
 
 from scipy.sparse import issparse
 
-from intarsia.exceptions import InputError, SettingError, quote
-from intarsia.frames import Table, is_table, read_table, settle_missing
+from intarsia.exceptions import InputError, SettingError, TableTypeError, quote
+from intarsia.frames import Table, column_names, is_table, read_table, settle_missing
 
 
 def is_many(tables: Any) -> bool:
-    """Whether this is a mapping or sequence of tables, rather than one table or matrix."""
-    if issparse(tables):  # some sparse matrices are mappings, too
+    """Whether this is a mapping or collection of tables, rather than one table or matrix."""
+    if issparse(tables) or is_table(tables):  # some sparse matrices are mappings, too
         return False
-    if isinstance(tables, Mapping):
-        return not is_table(tables)
-    return isinstance(tables, list | tuple) and bool(tables) and all(is_table(table) for table in tables)
+    if isinstance(tables, Mapping | ValuesView | Iterator):
+        return True
+    if not isinstance(tables, list | tuple):
+        return False
+    # a list of rows is a matrix; one with a table in it, or nothing that could be a row, is meant as a list of tables
+    return not tables or any(is_table(table) or table is None or isinstance(table, str) for table in tables)
+
+
+def has_text_names(table: Any) -> bool:
+    """Whether this is one table, some column of which has a name. (pandas numbers the columns of a matrix.)"""
+    return is_table(table) and any(isinstance(name, str) for name in column_names(table) or ())
+
+
+def check_one(table: Any) -> None:
+    """Refuse what is neither tables nor a matrix before scikit-learn does so in its own words."""
+    like_a_matrix = hasattr(table, "__array__") or hasattr(table, "shape") or isinstance(table, list | tuple)
+    if not like_a_matrix and not is_table(table):
+        raise TableTypeError(
+            f"tables were expected, and a {type(table).__name__} was given. Hint: pass a mapping or a list of pandas, "
+            "polars or pyarrow tables, one per participant, or one matrix."
+        )
 
 
 def keyed(tables: Any) -> dict[Hashable, Any]:

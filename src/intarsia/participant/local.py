@@ -118,43 +118,47 @@ def choose_labels(
     known (``expected``), a participant need not have rows of all of them, but finding too few is worse than too many: it
     keeps to ``expected`` unless that leaves a cluster without structure of its own while fewer are all clear. Rows
     without any structure are taken for all the clusters if there are two or more for each, and for a single one if not.
+    The algorithm is tried with ``expected`` clusters first, then with fewer and fewer.
     """
     if expected == 2 and len(rows) >= 4:
         return algorithm.cluster(rows, observed, 2, rng)
-    candidates = {k: algorithm.cluster(rows, observed, k, rng) for k in range(2, min(most, len(rows) - 1) + 1)}
-    scores = _silhouettes(rows, observed, candidates, rng)
+    most = min(most, len(rows) // 2)  # clusters of single rows are no clusters
     everything = np.zeros(len(rows), dtype=np.intp)
     if expected is None:
-        return candidates[max(scores, key=lambda k: (scores[k].mean(), -k))] if scores else everything
-    if expected in candidates and scores[expected].min() > NO_STRUCTURE:
-        return candidates[expected]
-    clear = [k for k in candidates if scores[k].min() > CLEAR]
-    if clear:
-        return candidates[max(clear)]
-    return candidates[expected] if expected in candidates and len(rows) >= 2 * expected else everything
+        return _highest_silhouette(algorithm, rows, observed, most, rng) if most >= 2 else everything
+    whole = algorithm.cluster(rows, observed, expected, rng) if most >= expected else everything
+    if _silhouettes(rows, observed, whole, rng).min() > NO_STRUCTURE:
+        return whole
+    for k in range(min(most, expected - 1), 1, -1):
+        labels = algorithm.cluster(rows, observed, k, rng)
+        if _silhouettes(rows, observed, labels, rng).min() > CLEAR:
+            return labels
+    return whole
 
 
-def _silhouettes(
-    rows: FloatArray, observed: BoolArray, labels_of: dict[int, IntArray], rng: np.random.Generator
-) -> dict[int, FloatArray]:
-    """For every number of clusters the mean silhouette of each of them, on a sample of the rows if there are many."""
+def _highest_silhouette(
+    algorithm: LocalAlgorithm, rows: FloatArray, observed: BoolArray, most: int, rng: np.random.Generator
+) -> IntArray:
+    candidates = [algorithm.cluster(rows, observed, k, rng) for k in range(2, most + 1)]
+    return max(candidates, key=lambda labels: _silhouettes(rows, observed, labels, rng).mean())
+
+
+def _silhouettes(rows: FloatArray, observed: BoolArray, labels: IntArray, rng: np.random.Generator) -> FloatArray:
+    """The mean silhouette of each cluster, so that an outlier in a cluster of its own is not taken for structure.
+
+    On a sample of the rows if there are many.
+    """
     if len(rows) > SILHOUETTE_ROWS:
         sample = np.sort(rng.choice(len(rows), SILHOUETTE_ROWS, replace=False))
-        rows, observed = rows[sample], observed[sample]
-        labels_of = {k: labels[sample] for k, labels in labels_of.items()}
-    if observed.all():
-        distances, metric = rows, "euclidean"
-    else:
-        distances, metric = nan_euclidean_distances(np.where(observed, rows, np.nan)), "precomputed"
-        distances = np.where(np.isnan(distances), np.nanmean(distances), distances)
-        np.fill_diagonal(distances, 0.0)
-    return {k: _silhouette_of_each(distances, labels, metric) for k, labels in labels_of.items()}
-
-
-def _silhouette_of_each(distances: FloatArray, labels: IntArray, metric: str) -> FloatArray:
-    """The mean silhouette of each cluster, so that an outlier in a cluster of its own is not taken for structure."""
+        rows, observed, labels = rows[sample], observed[sample], labels[sample]
     names = np.unique(labels)
     if not 2 <= len(names) < len(labels):
         return np.array([-1.0])
-    each = silhouette_samples(distances, labels, metric=metric)
+    if observed.all():
+        each = silhouette_samples(rows, labels)
+    else:
+        distances = nan_euclidean_distances(np.where(observed, rows, np.nan))
+        distances = np.where(np.isnan(distances), np.nanmean(distances), distances)
+        np.fill_diagonal(distances, 0.0)
+        each = silhouette_samples(distances, labels, metric="precomputed")
     return np.array([each[labels == name].mean() for name in names])

@@ -86,6 +86,7 @@ class Participant:
         chosen = self._nearest(rows, centres, extent)
         fitting = compatible(chosen, len(centres), request.min_points)
         values, counts = np.zeros(centres.values.shape), np.zeros(centres.values.shape)
+        sizes = np.zeros(len(centres), dtype=np.intp)
         if len(fitting):
             own = centroids_of_rows(rows, observed, chosen, len(centres))
             everyone = centroids_of_rows(rows, observed, np.zeros(len(rows), dtype=np.intp), 1)
@@ -94,8 +95,10 @@ class Participant:
             labels = self._local.refine(rows, observed, start, request.max_iter, rng)
             local = centroids_of_rows(rows, observed, labels, int(labels.max(initial=-1)) + 1)
             index = match(local, centres, extent, self._metric)
-            values[index >= 0], counts[index >= 0] = local.values[index[index >= 0]], local.counts[index[index >= 0]]
-        return Refinement(values=values, counts=counts)
+            known, mine = index >= 0, index[index >= 0]
+            values[known], counts[known] = local.values[mine], local.counts[mine]
+            sizes[known] = _sizes(labels, len(local))[mine]
+        return Refinement(values=values, counts=counts, sizes=sizes)
 
     @_answer.register
     def _(self, request: Label) -> Reply:

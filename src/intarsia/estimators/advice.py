@@ -1,0 +1,61 @@
+"""What a careful colleague would mention about a run that worked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from intarsia.assumptions import AssumptionReport
+from intarsia.core.distances import extent_of
+from intarsia.core.features import near_misses
+from intarsia.exceptions import AssumptionWarning, FeatureNameWarning, UnitsWarning, quote
+from intarsia.results import Outcome
+
+FAR_APART = 100.0  # a feature that reaches a hundred times farther than the typical one decides alone
+
+
+def advice(
+    names_of: Mapping[str, Sequence[str]], outcome: Outcome, report: AssumptionReport, *, scaled: bool
+) -> Iterator[tuple[type[Warning], str]]:
+    """Kinds and texts of the warnings that this run deserves."""
+    alike = [
+        f"{a!r} ({b}) and {c!r} ({d})" for a, b, c, d in near_misses(names_of) if not _in_one_table(a, c, names_of)
+    ]
+    if alike:
+        yield (
+            FeatureNameWarning,
+            (
+                f"{len(alike)} pair(s) of columns look alike but count as different features: {'; '.join(alike[:5])}. "
+                "Hint: rename one of each pair if they mean the same."
+            ),
+        )
+    if not scaled and (dominant := _dominant_features(outcome)):
+        yield (
+            UnitsWarning,
+            (
+                f"{len(dominant)} feature(s) reach over {FAR_APART:.0f} times farther than the typical one and decide nearly "
+                f"alone: {quote(dominant)}. Hint: scale='standard' if units differ."
+            ),
+        )
+    if report.case is None:
+        yield (
+            AssumptionWarning,
+            (
+                f"neither Assumption 1 nor Assumption 2 of the method holds: {report.explain()}. The answer may still be good. "
+                "Hint: fewer clusters, or participants that see what is missing; result.assumptions has the details."
+            ),
+        )
+
+
+def _in_one_table(left: str, right: str, names_of: Mapping[str, Sequence[str]]) -> bool:
+    """Whether somebody has both names, and so means two things by them."""
+    return any(left in names and right in names for names in names_of.values())
+
+
+def _dominant_features(outcome: Outcome) -> list[str]:
+    width = extent_of(outcome.local_centroids.values, outcome.local_centroids.seen).width
+    if not (width > 0).any():
+        return []
+    typical = float(np.median(width[width > 0]))
+    return [name for name, reach in zip(outcome.model.space.names, width, strict=True) if reach > FAR_APART * typical]
