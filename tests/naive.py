@@ -156,7 +156,7 @@ def inverse_power_moment(variances, squares, s, w):
     """E[(Q + s²)^(−w/2)] by adaptive quadrature of the same integral in u = log t."""
 
     def log_integrand(u):
-        t = math.exp(u)
+        t = math.exp(u) if u < 700 else math.inf
         return (
             w / 2 * u
             - t * s * s
@@ -165,7 +165,7 @@ def inverse_power_moment(variances, squares, s, w):
             )
         )
 
-    grid = np.linspace(-60, 60, 2401)
+    grid = np.linspace(-400, 400, 8001)
     logs = np.array([log_integrand(u) for u in grid])
     peak = logs.max()
     inside = grid[logs > peak - 45]

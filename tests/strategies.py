@@ -34,7 +34,8 @@ def local_centroids(draw, metric="euclidean", shapes=SHAPES):
     n, d = draw(st.integers(1, 5)), draw(st.integers(3, 8))
     k = draw(st.integers(1, 4))
     seen = masks(draw(st.sampled_from(shapes)), n, d)
-    sizes = [draw(st.integers(1, k)) for _ in range(n)]
+    most = k + draw(st.sampled_from([0, 0, 2]))  # sometimes somebody has more clusters than are wanted
+    sizes = [draw(st.integers(1, most)) for _ in range(n)]
     owner = np.repeat(np.arange(n), sizes)
     values = rng.normal(size=(len(owner), d)) * 10.0 ** draw(st.integers(-3, 3))
     counts = rng.integers(1, 50, size=(len(owner), d)) * seen[owner]
@@ -42,5 +43,9 @@ def local_centroids(draw, metric="euclidean", shapes=SHAPES):
         values[:, rng.integers(d)] = 7.0  # constant over all
     if draw(st.booleans()) and len(owner) > 1:
         counts[rng.integers(len(owner)), rng.integers(d)] = 0  # hidden although the participant has the column
+    if draw(st.booleans()) and len(owner) > 1:
+        # duplicates on integers with counts of a power of two: every sum is exact, so that ties are real ties
+        values, counts = np.round(values / np.abs(values).max() * 2), np.where(counts > 0, 4, 0)
+        values[rng.integers(len(owner))] = values[rng.integers(len(owner))]
     counts[counts.sum(axis=1) == 0, 0] = 1
     return LocalCentroids(MaskedCentroids.of(values, counts), owner, metric), min(k, len(owner))

@@ -63,6 +63,14 @@ CASES = {
         r"'a'.*y \(8.3%\).*missing='observed'",
     ),
     "infinite": ({"a": with_cell(table(), "y", np.inf), "b": table()}, ex.NonFiniteError, r"'a'.*'y'"),
+    "huge": ({"a": with_cell(table(), "y", 1e200), "b": table()}, ex.NonFiniteError, r"'a'.*beyond 1e\+100.*'y'"),
+    "tiny": ({"a": table() * 1e-150, "b": table()}, ex.NonFiniteError, r"'a' differ by less than 1e-100"),
+    "whole numbers beyond floats": (
+        {"a": {"x": [10**400, 1, 2], "y": [1, 2, 3]}, "b": table()},
+        ex.NonFiniteError,
+        r"'a'.*'x'",
+    ),
+    "ragged": ({"a": {"x": [[1, 2], [3]]}, "b": table()}, ex.TableTypeError, r"column of 'a' cannot be read"),
     "a matrix among tables": (
         {"a": np.ones((3, 2)), "b": table()},
         ex.TableTypeError,
@@ -200,10 +208,18 @@ SETTINGS = [
     ({"method": "one_shot", "exponent": 0}, "exponent must be a number above 0"),
     ({"method": "one_shot", "metric": "cosine"}, "force='exact' needs metric='euclidean'.*force='sampled'"),
     ({"method": "one_shot", "n_proxies": 0}, "n_proxies"),
+    ({"method": "one_shot", "n_proxies": 10**9}, "n_proxies must be a whole number from 1 to 100000"),
+    ({"method": "one_shot", "softening": float("inf")}, "softening"),
+    ({"method": "one_shot", "exponent": 1e3}, "exponent"),
+    ({"method": "one_shot", "bounding_boxes": True}, "bounding_boxes are for proxies"),
+    ({"method": []}, "method must be one of"),
+    ({"scale": np.ones(2)}, "scale must be one of"),
+    ({"metric": lambda u, v: float("nan")}, "metric must return a finite number"),
+    ({"metric": lambda u, v: 1 / 0}, "metric failed with a ZeroDivisionError"),
 ]
 
 
-@pytest.mark.parametrize(("settings", "text"), SETTINGS, ids=lambda x: str(x)[:40])
+@pytest.mark.parametrize(("settings", "text"), SETTINGS, ids=[text for _, text in SETTINGS])
 def test_bad_settings(settings, text):
     settings = {"n_clusters": 2, **settings}
     with pytest.raises(ex.SettingError, match=text):

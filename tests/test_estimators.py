@@ -9,6 +9,8 @@ from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import intarsia
@@ -144,15 +146,96 @@ def test_rounds_tell_how_far_centroids_moved_and_end_when_they_stop():
     assert not intarsia.cluster(tables, 3, random_state=0, tol=0.0, max_rounds=2).outcome.converged
 
 
-def test_a_full_step_from_converged_local_centroids_is_pooled_masked_lloyd():
-    """α = 1 and complete overlap: the federated phase is Lloyd's iteration on the pooled rows."""
+def test_a_full_step_with_complete_overlap_is_lloyd_on_the_pooled_rows():
+    """α = 1, everybody sees everything: the federated phase is Lloyd's iteration, and ends where it ends."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(120, 3))
     tables = {k: pd.DataFrame(X[i::3], columns=list("xyz")) for i, k in enumerate("abc")}
-    result = intarsia.cluster(tables, 4, step_size=1.0, max_rounds=200, tol=0.0, random_state=0)
-    pooled = KMeans(4, init=result.centroids, n_init=1, tol=0).fit(X)
-    assert pooled.n_iter_ <= 5
-    assert adjusted_rand_score(pooled.predict(X[0::3]), result.labels["a"]) > 0.9
+    start = intarsia.cluster(tables, 4, max_rounds=0, random_state=0).centroids
+    for rounds in (1, 3):
+        ours = intarsia.cluster(tables, 4, step_size=1.0, max_rounds=rounds, tol=0.0, random_state=0).centroids
+        theirs = start
+        for _ in range(rounds):
+            nearest = np.linalg.norm(X[:, None] - theirs[None], axis=2).argmin(axis=1)
+            theirs = np.array([X[nearest == k].mean(axis=0) for k in range(4)])
+        np.testing.assert_allclose(ours, theirs)
+
+
+def test_the_step_size_is_how_far_centroids_move():
+    rng = np.random.default_rng(5)
+    tables = {k: {"x": rng.normal(size=60), "y": rng.normal(size=60)} for k in "ab"}
+    run = lambda **settings: intarsia.cluster(tables, 4, random_state=0, tol=0.0, **settings).centroids
+    start, whole, half = run(max_rounds=0), run(max_rounds=1, step_size=1.0), run(max_rounds=1, step_size=0.5)
+    assert not np.allclose(start, whole)
+    np.testing.assert_allclose(half, (start + whole) / 2)
+
+
+def test_tol_ends_the_rounds_sooner_or_later():
+    rng = np.random.default_rng(3)
+    tables = {k: {"x": rng.normal(size=80), "y": rng.normal(size=80)} for k in "ab"}
+    rounds = [
+        len(intarsia.cluster(tables, 3, random_state=0, tol=tol, max_rounds=100).rounds) for tol in (0.5, 1e-2, 1e-6)
+    ]
+    assert rounds[0] == 1
+    assert rounds[0] < rounds[1] < rounds[2]
+
+
+def test_the_force_s_settings_reach_the_force():
+    X, _ = blobs(n=120)
+    tables = {"a": pd.DataFrame(X[:60, :4], columns=list("pqrs")), "b": pd.DataFrame(X[60:, 1:5], columns=list("qrst"))}
+    loss = lambda **s: OneShotClustering(3, random_state=0, **s).fit_result(tables).outcome.aggregation.loss
+    plain = loss()
+    for other in ({"exponent": 3.0}, {"softening": 0.2}, {"density": "gaussian_full"}, {"force": "sampled"}):
+        assert loss(**other) != pytest.approx(plain, rel=1e-6), other
+    sampled = loss(force="sampled", n_proxies=40)
+    assert loss(force="sampled", n_proxies=41) != sampled
+    assert loss(force="sampled", n_proxies=40, bounding_boxes=True) != sampled
+
+
+def test_without_softening_equal_clusters_attract_beyond_measure_and_nothing_breaks():
+    same = {"x": [0.0, 0, 0, 5, 5, 5], "y": [1.0, 1, 1, 7, 7, 7]}
+    tables = {k: dict(same) for k in "abc"}
+    for settings in ({}, {"aggregation": "greedy"}, {"force": "sampled"}, {"exponent": 60.0}, {"n_clusters": None}):
+        settings = {"n_clusters": 2, "softening": 0.0, **settings}
+        result = OneShotClustering(random_state=0, **settings).fit_result(tables)
+        assert result.n_clusters == 2
+        assert len({tuple(labels) for labels in result.labels.values()}) == 1
+
+
+def test_a_shared_column_that_is_constant_but_for_rounding_connects_nobody():
+    for constant in (0.1, 1 / 3, 36.6, 123.456):
+        a = {"k": [constant] * 6, "x": [0, 0, 0, 9, 9, 9.0]}
+        b = {"k": [constant] * 10, "y": [0.0] * 7 + [9.0] * 3}
+        for settings in ({"method": "one_shot"}, {"method": "one_shot", "scale": "standard"}, {}):
+            with pytest.raises(intarsia.exceptions.DisjointFeaturesError, match="share only features"):
+                intarsia.cluster({"a": a, "b": b}, 2, random_state=0, **settings)
+
+
+def test_a_pipeline_without_seeds_is_seeded_throughout():
+    rng = np.random.default_rng(0)
+    tables = {k: {"x": rng.normal(size=60), "y": rng.normal(size=60)} for k in "ab"}
+    local = make_pipeline(StandardScaler(), KMeans(4, n_init=1, init="random"))
+    runs = [intarsia.cluster(tables, 4, method="one_shot", local=local, random_state=0) for _ in range(4)]
+    assert all((run.labels["a"] == runs[0].labels["a"]).all() for run in runs)
+
+
+def test_predict_on_a_training_table_with_an_empty_column():
+    nan = np.nan
+    tables = {"a": {"x": [1, 2, 9, 10.0], "w": [nan] * 4}, "b": {"x": [1, 2, 9, 10.0]}}
+    result = intarsia.cluster(tables, 2, missing="observed", random_state=0)
+    np.testing.assert_array_equal(result.predict(tables["a"]), result.labels["a"])
+    with pytest.raises(intarsia.exceptions.MissingCellsError, match="1 of 2 columns have no filled cell"):
+        FederatedClustering(2, missing="observed").fit(np.array([[nan, 0.0], [nan, 1.0], [nan, 9.0]]))
+
+
+@pytest.mark.parametrize("power", [90, -90])
+def test_units_do_not_matter_up_to_absurd_ones(power):
+    tables, *_ = three_tables()
+    scaled = {k: t * 10.0**power for k, t in tables.items()}
+    for settings in ({}, {"method": "one_shot"}, {"metric": "cosine"}, {"method": "one_shot", "scale": "standard"}):
+        plain, other = (intarsia.cluster(t, 3, random_state=0, **settings) for t in (tables, scaled))
+        for k in tables:
+            np.testing.assert_array_equal(plain.labels[k], other.labels[k])
 
 
 @pytest.mark.parametrize("aggregation", ["search", "method_a", "method_b"])
@@ -324,8 +407,9 @@ def test_a_disconnected_study_can_be_answered_in_part_if_asked():
     with pytest.raises(intarsia.exceptions.DisjointFeaturesError):
         intarsia.cluster(tables, 2, method="one_shot", random_state=0)
     with pytest.warns(intarsia.AssumptionWarning):
-        result = intarsia.cluster(tables, 2, method="one_shot", allow_partial=True, random_state=0)
+        result = intarsia.cluster(tables, 1, method="one_shot", n_local_clusters=2, allow_partial=True, random_state=0)
     assert result.n_clusters == 2
+    assert len(set(result.labels["a"])) == len(set(result.labels["b"])) == 1
 
 
 def test_results_speak_for_themselves():

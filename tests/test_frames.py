@@ -90,6 +90,15 @@ def test_numbers_in_unusual_clothes_are_read():
     assert read_table({"x": pd.Series([1.0, 2.0])}, "clinic").values.tolist() == [[1.0], [2.0]]
 
 
+def test_whole_numbers_that_no_float_holds_exactly_are_read_without_quoting_them():
+    assert read_table(pa.table({"x": [2**63 - 1, 1, None]}), "clinic").observed.tolist() == [[True], [True], [False]]
+
+
+def test_masked_cells_are_gaps():
+    table = read_table({"x": np.ma.array([1.0, 2.0, 1e6], mask=[0, 0, 1])}, "clinic")
+    assert table.observed.tolist() == [[True], [True], [False]]
+
+
 def test_the_index_that_pyarrow_keeps_of_a_pandas_table_is_no_feature():
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=[5, 3, 9])
     assert read_table(pa.Table.from_pandas(frame), "clinic").names == ("x",)

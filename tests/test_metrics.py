@@ -37,6 +37,12 @@ def test_centroid_agreement_matches_first_and_leaves_out_what_is_hidden():
     assert e3.cosine_similarity == pytest.approx((np.dot([3, 4.5], [3, 4]) / np.hypot(3, 4.5) / 5 + 1) / 2)
 
 
+def test_a_mostly_hidden_centroid_is_not_close_to_everything():
+    nan = np.nan
+    e3 = centroid_agreement(np.array([[3, nan, nan], [0.5, 6, 6]]), np.array([[0.0, 0, 0], [4, 9, 9]]))
+    assert e3.match.tolist() == [1, 0]
+
+
 def test_optimal_masked_centroids_average_what_is_seen():
     X = np.array([[1.0, 10.0], [3.0, 20.0], [5.0, 30.0]])
     masks = np.array([[True, False], [True, True]])

@@ -11,11 +11,17 @@ from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolErro
 from intarsia.frames import read_table
 from intarsia.messages import (
     Assign,
+    Centres,
     Describe,
     Description,
     Failure,
+    Label,
+    Labelled,
     LocalSummary,
+    Refine,
     Refinement,
+    Summarize,
+    Units,
     decode_reply,
     decode_request,
     encode,
@@ -27,20 +33,23 @@ from intarsia.runtime.base import exception_of
 ALGORITHMS = [
     FederatedAlgorithm(n_clusters=2, seed=0),
     FederatedAlgorithm(n_clusters=2, seed=0, scale=True),
-    OneShotAlgorithm(n_clusters=2, seed=0, bounding_boxes=True),
+    OneShotAlgorithm(n_clusters=2, seed=0, bounding_boxes=True, force="sampled"),
     OneShotAlgorithm(n_clusters=None, seed=0, scale=True, force="sampled"),
 ]
 
 
-def participants(canary=None):
+def columns_of_two():
     rng = np.random.default_rng(0)
-    found = []
-    for name, columns in {"a": "xy", "b": "yz"}.items():
-        columns = {c: rng.normal(size=30) + 9 * (np.arange(30) % 2) for c in columns}
-        if canary is not None:
+    who = {"a": "xy", "b": "yz"}
+    return {name: {c: rng.normal(size=30) + 9 * (np.arange(30) % 2) for c in columns} for name, columns in who.items()}
+
+
+def participants(canary=None):
+    tables = columns_of_two()
+    if canary is not None:
+        for columns in tables.values():
             columns["y"][3] = canary
-        found.append(Participant(read_table(columns, name)))
-    return found
+    return [Participant(read_table(columns, name)) for name, columns in tables.items()]
 
 
 class WireRuntime(InProcessRuntime):
@@ -152,6 +161,10 @@ LIES = {
     "refined to nothing": (Refinement, lambda r: changed(r, values=r.values * np.nan)),
     "refined sizes": (Refinement, lambda r: changed(r, sizes=r.sizes - 1000)),
     "refined shape": (Refinement, lambda r: changed(r, counts=r.counts[:1])),
+    "no rows": (Description, lambda r: changed(r, n_rows=-5)),
+    "half a row": (LocalSummary, lambda r: changed(r, counts=r.counts / 7)),
+    "sizes that do not fit": (Labelled, lambda r: changed(r, sizes=np.ones(7, dtype=int))),
+    "negative sizes": (Labelled, lambda r: changed(r, sizes=r.sizes - 1000)),
     "failure": (LocalSummary, lambda r: Failure(error="InputError", message="no")),
 }
 
@@ -173,6 +186,10 @@ ONE_SHOT_LIES = {
     "an infinite covariance": lambda r: changed(r, covariances=tuple(c * np.inf for c in r.covariances)),
     "a box of the wrong shape": lambda r: changed(r, low=r.low[:, :1]),
     "moments that do not fit": lambda r: changed(r, moments=changed_moments(r)),
+    "a negative variance": lambda r: changed(r, covariances=tuple(-1.0 - np.abs(c) for c in r.covariances)),
+    "a box that is none": lambda r: changed(r, low=r.high + 1.0),
+    "an infinite box": lambda r: changed(r, high=r.high * np.inf),
+    "far too large": lambda r: changed(r, values=r.values + 1e300),
     "no covariances": lambda r: changed(r, covariances=None),
 }
 
@@ -187,7 +204,113 @@ def changed_moments(reply):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_malformed_density_is_refused_by_name(lie):
     with pytest.raises(ProtocolError, match="'b'"):
-        drive(OneShotAlgorithm(n_clusters=2, seed=0, bounding_boxes=True), Liar(LocalSummary, ONE_SHOT_LIES[lie]))
+        drive(
+            OneShotAlgorithm(n_clusters=2, bounding_boxes=True, force="sampled"), Liar(LocalSummary, ONE_SHOT_LIES[lie])
+        )
+
+
+def test_moments_that_only_some_send_are_refused():
+    with pytest.raises(ProtocolError, match="moments of 'b' are missing"):
+        drive(
+            FederatedAlgorithm(n_clusters=2, seed=0, scale=True), Liar(Description, lambda r: changed(r, moments=None))
+        )
+
+
+def centres(values, known=None, low=(-50.0, -50.0), high=(50.0, 50.0)):
+    values = np.array(values, dtype=float)
+    known = np.ones(values.shape, dtype=bool) if known is None else np.array(known)
+    return Centres(values=values, known=known, low=np.array(low), high=np.array(high))
+
+
+GOOD = centres([[0.0, 0.0], [9.0, 9.0]])
+ABSURD = {
+    "no centres": Label(centres=centres(np.ones((0, 2)))),
+    "another number of features": Label(centres=centres([[0.0, 0.0, 0.0]])),
+    "not a number": Label(centres=centres([[np.nan, 0.0]])),
+    "infinite extent": Label(centres=centres([[0.0, 0.0]], high=(np.inf, 1.0))),
+    "units for single rows": Label(centres=GOOD, units=Units(shift=np.zeros((30, 1)), scale=np.ones((30, 1)))),
+    "no scale": Label(centres=GOOD, units=Units(shift=np.zeros(2), scale=np.zeros(2))),
+    "a scale that is not a number": Label(centres=GOOD, units=Units(shift=np.zeros(2), scale=np.full(2, np.nan))),
+    "groups that do not exist": Assign(groups=np.array([-7, -7]), n_groups=2),
+    "groups beyond the last": Assign(groups=np.array([1, 0]), n_groups=1),
+    "half a group": Assign(groups=np.array([0.5, 0.5]), n_groups=2),
+    "a billion groups": Assign(groups=np.array([0, 1]), n_groups=10**9),
+}
+
+
+@pytest.mark.parametrize("request_name", ABSURD)
+def test_an_absurd_request_is_refused_and_leaves_no_trace(request_name):
+    (participant, _) = participants()
+    participant.handle(Summarize(seed=0, n_clusters=2, n_local_clusters=2, max_local_clusters=2))
+    participant.handle(Label(centres=GOOD))
+    before = participant.labels.copy()
+    reply = participant.handle(ABSURD[request_name])
+    assert isinstance(reply, Failure)
+    assert reply.error == "ProtocolError"
+    np.testing.assert_array_equal(participant.labels, before)
+
+
+def one(rows):
+    return Participant(read_table({"x": [r[0] for r in rows], "y": [r[1] for r in rows]}, "a"))
+
+
+def refine(participant, where, **settings):
+    settings = {"seed": 0, "round": 1, "min_points": 1, "max_iter": 1, **settings}
+    return participant.handle(Refine(centres=where, **settings))
+
+
+def test_a_centroid_with_fewer_rows_than_min_points_is_ignored():
+    participant = one([(0, 0), (1, 1), (2, 0), (9, 9)])
+    assert refine(participant, GOOD, min_points=1).sizes.tolist() == [3, 1]
+    assert refine(participant, GOOD, min_points=2).sizes.tolist() == [4, 0]
+
+
+def test_a_hidden_feature_starts_from_the_rows_that_chose_the_centroid():
+    # y of the second centroid is unknown; its rows have y = 40, and starting there they stay with it
+    participant = one([(0, 0), (1, 1), (8, 40), (9, 40)])
+    where = centres([[0.0, 0.0], [9.0, 0.0]], known=[[True, True], [True, False]])
+    reply = refine(participant, where)
+    assert reply.sizes.tolist() == [2, 2]
+    assert reply.values.tolist() == [[0.5, 0.5], [8.5, 40.0]]
+
+
+def test_refined_centroids_come_back_in_the_order_of_the_global_ones():
+    class Backwards:
+        """Numbers its clusters the other way round."""
+
+        def __init__(self, n_clusters=2, init=None):
+            self.n_clusters, self.init = n_clusters, init
+
+        def get_params(self, deep=True):
+            return {"n_clusters": self.n_clusters, "init": self.init}
+
+        def set_params(self, **params):
+            vars(self).update(params)
+            return self
+
+        def fit_predict(self, X):
+            gaps = np.linalg.norm(X[:, None] - np.asarray(self.init)[None], axis=2)
+            return len(self.init) - 1 - gaps.argmin(axis=1)
+
+        def __sklearn_clone__(self):
+            return Backwards(self.n_clusters, self.init)
+
+    table = read_table({"x": [0.0, 1.0, 9.0], "y": [0.0, 1.0, 9.0]}, "a")
+    reply = refine(Participant(table, Backwards()), GOOD)
+    assert reply.values.tolist() == [[0.5, 0.5], [9.0, 9.0]]
+    assert reply.sizes.tolist() == [2, 1]
+
+
+def test_participants_compare_by_the_metric_of_the_study():
+    # Euclidean: (0, 0) is nearer; Manhattan: (4, 4) costs 8, (0, 7) costs 7
+    rows, where = [(0.0, 0.0)], centres([[4.0, 4.0], [0.0, 7.0]])
+    table = read_table({"x": [rows[0][0]], "y": [rows[0][1]]}, "a")
+    labels = []
+    for metric in ("euclidean", "manhattan"):
+        participant = Participant(table, metric=metric)
+        participant.handle(Label(centres=where))
+        labels.append(int(participant.labels[0]))
+    assert labels == [0, 1]
 
 
 def test_an_algorithm_can_be_answered_by_hand():
@@ -212,7 +335,6 @@ def test_an_algorithm_can_be_answered_by_hand():
 def test_result_is_the_same_as_through_the_estimator():
     people = participants()
     drive(FederatedAlgorithm(n_clusters=2, seed=0), InProcessRuntime(people))
-    tables = {p.name: dict(zip(p._table.names, p._table.values.T, strict=True)) for p in people}
-    result = intarsia.cluster(tables, 2, random_state=0)
+    result = intarsia.cluster(columns_of_two(), 2, random_state=0)
     for person in people:
         np.testing.assert_array_equal(result.labels[person.name], person.labels)

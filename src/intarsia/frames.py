@@ -16,7 +16,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from intarsia.core.types import BoolArray, FloatArray
+from intarsia.core.distances import LARGEST
+from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import (
     DuplicateColumnError,
     EmptyTableError,
@@ -43,6 +44,10 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def reordered(self, order: IntArray) -> Table:
+        """The same rows in another order."""
+        return Table(self.owner, self.names, self.given_names, self.values[order], self.observed[order])
 
     @property
     def is_complete(self) -> bool:
@@ -100,16 +105,30 @@ def read_table(thing: Any, owner: str) -> Table:
 
 def table_of(owner: str, names: Sequence[str], values: FloatArray) -> Table:
     """A table from a matrix of numbers, NaN where a cell is empty."""
-    infinite = np.asarray(np.isinf(values).any(axis=0))
-    if infinite.any():
-        raise NonFiniteError(
-            f"{int(infinite.sum())} column(s) of {owner!r} hold infinite cells: "
-            f"{quote(name for name, bad in zip(names, infinite, strict=True) if bad)}. "
-            "Hint: replace them, or leave them empty if the value is unknown."
-        )
+    assert values.shape[1] == len(names)
+    _check_magnitude(owner, names, values)
     order = sorted(range(len(names)), key=names.__getitem__)
     values = np.ascontiguousarray(values[:, order], dtype=np.float64)
     return Table(owner, tuple(names[k] for k in order), tuple(names), values, ~np.isnan(values))
+
+
+def _check_magnitude(owner: str, names: Sequence[str], values: FloatArray) -> None:
+    with np.errstate(invalid="ignore"):
+        huge = np.asarray((np.abs(values) > LARGEST).any(axis=0))
+    if huge.any():
+        raise NonFiniteError(
+            f"{int(huge.sum())} column(s) of {owner!r} hold cells that are infinite (inf) or beyond {LARGEST:g}: "
+            f"{quote(name for name, bad in zip(names, huge, strict=True) if bad)}. "
+            "Hint: replace them, leave them empty if the value is unknown, or use larger units."
+        )
+    gaps = np.isnan(values)
+    spread = np.where(gaps, -np.inf, values).max(axis=0) - np.where(gaps, np.inf, values).min(axis=0)
+    minute = np.asarray((spread > 0) & (spread < 1 / LARGEST))
+    if minute.any():
+        raise NonFiniteError(
+            f"{int(minute.sum())} column(s) of {owner!r} differ by less than {1 / LARGEST:g}, too little to compute with: "
+            f"{quote(name for name, bad in zip(names, minute, strict=True) if bad)}. Hint: use smaller units."
+        )
 
 
 def settle_missing(table: Table, missing: str) -> Table:
@@ -120,7 +139,7 @@ def settle_missing(table: Table, missing: str) -> Table:
     gappy = [f"{name} ({part:.1%})" for name, part in zip(table.names, share, strict=True) if part > 0]
     if missing == "error":
         raise MissingCellsError(
-            f"{len(gappy)} of {len(table.names)} columns of {table.owner!r} have empty cells (share of rows): "
+            f"{len(gappy)} of {len(table.names)} columns of {table.owner!r} have empty cells (NaN; share of rows): "
             f"{quote(gappy)}. Hint: missing='observed' clusters on the cells that are there; "
             "or fill or drop them before."
         )
@@ -130,6 +149,11 @@ def settle_missing(table: Table, missing: str) -> Table:
             f"{blank} of {len(table)} rows of {table.owner!r} have no filled cell at all, so nothing tells their cluster. "
             "Hint: drop them."
         )
+    return without_empty_columns(table)
+
+
+def without_empty_columns(table: Table) -> Table:
+    """A column that is all gaps is one that the owner does not have."""
     filled = np.asarray(table.observed.any(axis=0))
     if filled.all():
         return table
@@ -152,7 +176,10 @@ def column_names(thing: Any) -> list[Any] | None:
 
 def _columns(thing: Any, names: Sequence[str], owner: str) -> dict[str, Any]:
     if isinstance(thing, Mapping):
-        return {name: np.asarray(thing[name]) for name in names}
+        try:
+            return {name: _plain_array(thing[name]) for name in names}
+        except Exception as error:
+            raise TableTypeError(f"a column of {owner!r} cannot be read ({type(error).__name__}).") from error
     try:
         frame = nw.from_native(thing)
         frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
@@ -180,21 +207,42 @@ def _numbers(column: Any) -> FloatArray | None:
     """A column as numbers, NaN where it is empty; None if it is something else."""
     if isinstance(column, nw.Series):
         if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-            return np.asarray(column.cast(nw.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
+            return _cast(column)
         if column.dtype != nw.Object:
             return None
         column = column.to_numpy()
     if column.ndim != 1:
         return None
     if column.dtype.kind in "biuf":
-        return np.asarray(column, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            return np.asarray(column, dtype=np.float64)
     if (
         column.dtype.kind == "O"
     ):  # numbers and blanks in a column of objects are fine, texts that look like numbers are not
         plain = [np.nan if cell is None or type(cell).__name__ == "NAType" else cell for cell in column.tolist()]
         if all(isinstance(cell, int | float | np.number | Decimal) for cell in plain):
-            return np.array([float(cell) for cell in plain])
+            return np.array([_float(cell) for cell in plain])
     return None
+
+
+def _plain_array(column: Any) -> Any:
+    if isinstance(column, np.ma.MaskedArray):
+        return np.ma.filled(column.astype(np.float64), np.nan)
+    return np.asarray(column)
+
+
+def _cast(column: nw.Series[Any]) -> FloatArray:
+    try:
+        return np.asarray(column.cast(nw.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
+    except Exception:  # noqa: BLE001  (pyarrow refuses whole numbers that a float cannot hold exactly, and quotes them)
+        return np.array([np.nan if cell is None else _float(cell) for cell in column.to_list()])
+
+
+def _float(cell: Any) -> float:
+    try:
+        return float(cell)
+    except OverflowError:
+        return float("inf")
 
 
 def _kind_of(column: Any) -> str:

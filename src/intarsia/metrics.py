@@ -86,7 +86,9 @@ def centroid_agreement(centroids: npt.ArrayLike, optimal: npt.ArrayLike) -> Cent
     both = ~np.isnan(found)[None, :, :] & ~np.isnan(true)[:, None, :]
     f, t = np.where(both, found[None], 0.0), np.where(both, true[:, None], 0.0)
     gap, norm_f, norm_t = (np.linalg.norm(part, axis=2) for part in (f - t, f, t))
-    rows, columns = linear_sum_assignment(np.where(both.any(axis=2), gap, gap.max(initial=0.0) * 10 + 1.0))
+    # per shared feature, or a centroid that is mostly hidden would be close to all
+    typical = gap / np.sqrt(np.maximum(both.sum(axis=2), 1))
+    rows, columns = linear_sum_assignment(np.where(both.any(axis=2), typical, typical.max(initial=0.0) * 10 + 1.0))
     dots = (f * t).sum(axis=2)[rows, columns]
     norms = norm_f[rows, columns] * norm_t[rows, columns]
     cosine = np.divide(dots, norms, out=np.ones_like(dots), where=norms > 0)

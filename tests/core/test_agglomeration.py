@@ -8,7 +8,6 @@ from scipy.cluster.hierarchy import cut_tree, is_valid_linkage, linkage
 from scipy.spatial.distance import squareform
 
 from intarsia.core.agglomeration import agglomerate, renumber, same_owner
-from intarsia.core.force import group_force
 from tests import naive
 
 
@@ -81,9 +80,11 @@ def test_a_tree_in_pieces_has_no_linkage_and_says_so():
 
 def test_incomparable_pairs_leave_numerator_and_denominator():
     nan = np.nan
-    forces = np.array([[nan, nan, 4.0], [nan, nan, nan], [4.0, nan, nan]])
-    assert group_force(forces, np.array([0, 1]), np.array([2])) == 4.0
-    assert np.isnan(group_force(forces, np.array([1]), np.array([2])))
+    # 0 and 1 are joined first; their mean force on 2 is then 4, not (4 + 0) / 2, and 4 beats 3
+    forces = np.array([[nan, 9.0, 4.0, nan], [9.0, nan, nan, nan], [4.0, nan, nan, 3.0], [nan, nan, 3.0, nan]])
+    tree = agglomerate(forces)
+    assert tree.merges[:2].tolist() == [[0, 1], [4, 2]]
+    assert tree.strengths.tolist() == [9.0, 4.0, 3.0]
 
 
 def test_a_merge_can_make_groups_comparable():

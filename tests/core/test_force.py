@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import gammaln
 
 from intarsia.core.densities import Gaussian
 from intarsia.core.distances import Extent, extent_of
@@ -39,6 +40,32 @@ def test_without_softening_it_is_the_paper_s_force():
 def test_without_softening_it_is_infinite_where_the_paper_s_force_is():
     assert np.isinf(inverse_power_moment(np.ones((1, 2)), np.zeros((1, 2)), 0.0, 2.0)[0])
     assert np.isinf(inverse_power_moment(np.zeros((1, 2)), np.zeros((1, 2)), 0.0, 2.0)[0])
+
+
+@pytest.mark.parametrize(
+    ("d", "w"), [(3, 2.0), (3, 2.8), (3, 2.93), (3, 2.99), (4, 3.9), (13, 12.9), (5, 0.5), (40, 0.2), (300, 12.0)]
+)
+def test_without_softening_it_is_the_closed_form_however_near_w_is_to_the_dimension(d, w):
+    # Q of d standard axes is chi-square: E[Q^(−w/2)] = 2^(−w/2) Γ((d − w)/2) / Γ(d/2)
+    exact = np.exp(-w / 2 * np.log(2) + gammaln((d - w) / 2) - gammaln(d / 2))
+    for scale in (1.0, 1e-8, 1e6):
+        moment = inverse_power_moment(np.full((1, d), scale), np.zeros((1, d)), 0.0, w)[0]
+        assert moment == pytest.approx(exact * scale ** (-w / 2), rel=1e-4)
+
+
+@given(st.integers(3, 60), st.sampled_from([0.3, 1.0, 2.0, 2.5]), st.integers(0, 2**32 - 1))
+def test_without_softening_it_equals_adaptive_quadrature(d, w, seed):
+    rng = np.random.default_rng(seed)
+    variances, squares = rng.random(d) + 0.01, rng.normal(size=d) ** 2 * rng.choice([0.0, 1.0, 20.0])
+    fast = inverse_power_moment(variances[None], squares[None], 0.0, w)[0]
+    assert fast == pytest.approx(naive.inverse_power_moment(variances, squares, 0.0, w), rel=1e-4)
+
+
+def test_rounding_in_a_covariance_of_low_rank_is_not_taken_for_an_axis():
+    root = np.random.default_rng(0).normal(size=6)
+    flat = Gaussian(np.zeros(6), np.outer(root, root))
+    extent = Extent(np.zeros(6), np.ones(6))
+    assert np.isinf(exact_forces([flat, flat], np.ones((2, 6), dtype=bool), extent, 2.0, 0.0)[0, 1])
 
 
 def test_far_apart_the_moment_tends_to_the_distance_alone():

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.centroids import MaskedCentroids, refill
 from intarsia.core.meta_clustering import (
     LocalCentroids,
     by_size,
     excess_components,
-    fill_empty,
     max_min_seeds,
     method_a,
     method_a_seeds,
@@ -102,8 +101,9 @@ def test_method_b_equals_the_printed_loop(case):
 
 
 def test_an_emptied_group_gets_the_worst_fitted_centroid():
-    distance = np.array([[0.1, 9.0], [0.2, 9.0], [0.7, 9.0]])
-    assert fill_empty(np.array([0, 0, 0]), distance, 2).tolist() == [0, 0, 1]
+    misfit = np.array([0.1, 0.2, 0.7, 9.0])
+    assert refill(np.array([0, 0, 0, 1]), misfit, 3).tolist() == [0, 0, 2, 1]  # 1 has a single member, which stays
+    assert refill(np.array([0, 0, -1]), np.array([0.1, 0.2, np.inf]), 2).tolist() == [0, 0, 1]
 
 
 def test_more_groups_than_local_clusters_is_refused_with_counts():

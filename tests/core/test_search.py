@@ -118,16 +118,36 @@ def test_a_grouping_in_pieces_loses_against_one_that_hangs_together():
     assert excess_components(local.comparable, found.groups) == 0
 
 
-def test_confidence_is_zero_for_a_tie_and_one_when_all_agree():
+def test_confidence_is_zero_for_a_tie_even_if_every_start_agrees():
     forces = np.full((4, 4), np.nan)
     owner = np.array([0, 0, 1, 1])
     forces[0, 2] = forces[2, 0] = forces[1, 3] = forces[3, 1] = 1.0
     forces[0, 3] = forces[3, 0] = forces[1, 2] = forces[2, 1] = 1.0
     problem = ForceProblem(forces, owner, 2)
-    tie = search(problem, [np.array([0, 1, 0, 1]), np.array([0, 1, 1, 0])])
-    assert tie.confidence == 0.0
-    assert tie.n_different == 2
-    assert search(problem, [np.array([0, 1, 0, 1])]).confidence == 1.0
+    found = search(problem, [np.array([0, 1, 0, 1])])
+    assert found.n_different == 1
+    assert found.confidence == 0.0
+
+
+def test_confidence_sees_a_rival_that_no_start_led_to():
+    # 0.499 and 0.501 between 0 and 1: swapped they would cost hardly more
+    values = np.array([[0.0], [1.0], [0.499], [0.501]])
+    local = LocalCentroids(MaskedCentroids.of(values, np.ones((4, 1))), np.array([0, 0, 1, 1]))
+    found = search_centroids(local, 2, np.ones((2, 2), dtype=bool), 10, streams)
+    assert found.confidence < 0.02
+
+
+def test_only_random_starts_solve_this_one():
+    """Without random starts the search ends above the best loss on some of these; with them on none."""
+    rng = np.random.default_rng(11)
+    fewer = 0
+    for _ in range(40):
+        local, _ = planted(rng, n=6, k=3, noise=2.5)
+        with_starts = search_centroids(local, 3, overlap_of(local), 30, streams).loss
+        without = search_centroids(local, 3, overlap_of(local), 0, streams).loss
+        assert with_starts <= without + 1e-12
+        fewer += with_starts < without - 1e-9
+    assert fewer > 0
 
 
 def test_rematch_repairs_a_swapped_participant():
@@ -158,6 +178,15 @@ def test_margins_tell_the_clear_from_the_doubtful():
     margin = margins(CentroidProblem(local, 2), np.array([0, 1, 0, 1, 1]))
     assert margin[0] == 1.0
     assert margin[4] < 0.02
+
+
+def test_a_cluster_that_only_one_participant_has_is_not_doubtful():
+    values = np.array([[0.0], [10.0], [20.0], [0.1]])
+    local = LocalCentroids(MaskedCentroids.of(values, np.ones((4, 1))), np.array([0, 0, 0, 1]))
+    groups = np.array([0, 1, 2, 0])
+    assert (margins(CentroidProblem(local, 3), groups) > 0.9).all()
+    forces = 1.0 / (np.abs(values - values.T) + 0.1)
+    assert (margins(ForceProblem(forces, local.owner, 3), groups) > 0.9).all()
 
 
 def test_one_group_needs_no_choice():

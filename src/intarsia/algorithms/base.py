@@ -9,14 +9,16 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.distances import LARGEST
 from intarsia.core.features import FeatureSpace, components, near_misses, overlap_graph
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import DisjointFeaturesError, ProtocolError, TooFewClustersError, quote
-from intarsia.messages import Description, LocalSummary, Message, Moments, Refinement, Reply, Request, Units
+from intarsia.messages import Description, Labelled, LocalSummary, Message, Moments, Refinement, Reply, Request, Units
 from intarsia.results import LocalCluster, Outcome
 
 M = TypeVar("M", bound=Message)
+_MOST_ROWS = 2**53  # counts are exact up to here
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,9 @@ def make_study(
     sent = {name: m for name, m in moments.items() if m is not None}
     if not sent:
         return study
+    silent = [name for name in participants if name not in sent]
+    if silent:
+        raise ProtocolError(f"the moments of {quote(silent)} are missing, which were asked for")
     shift, scale = pooled_units(study, sent)
     return Study(participants, space, dict(features), shift, scale)
 
@@ -195,9 +200,19 @@ def replies_of(kind: type[M], replies: Mapping[str, Reply], expected: Sequence[s
     return dict(replies)  # type: ignore[arg-type]
 
 
+def sizes_of(labelled: Mapping[str, Labelled], participants: Sequence[str], n_clusters: int) -> dict[str, IntArray]:
+    """How many rows of each participant are in each cluster."""
+    for name in participants:
+        sizes = labelled[name].sizes
+        fits = sizes.shape == (n_clusters,) and sizes.dtype.kind == "i" and bool((sizes >= 0).all())
+        _require(fits, name, "sizes that do not fit the clusters")
+    return {name: labelled[name].sizes for name in participants}
+
+
 def check_description(name: str, reply: Description) -> None:
     """Names must be there, be unique and fit the moments."""
     _check_features(name, reply.features)
+    _require(reply.n_rows > 0, name, "no rows")
     if reply.moments is not None:
         _check_moments(name, reply.moments, len(reply.features))
 
@@ -214,16 +229,22 @@ def check_summary(name: str, reply: LocalSummary) -> None:
             f"participant {name!r} found no cluster at all (every row is noise). "
             "Hint: give it a less strict local algorithm, or leave it out."
         )
-    _require(bool((reply.sizes > 0).all()), name, "a cluster without rows")
+    _require(bool((reply.sizes > 0).all() and (reply.sizes < _MOST_ROWS).all()), name, "a cluster without rows")
     _check_numbers(name, reply.values, reply.counts)
     if reply.covariances is not None:
         _require(len(reply.covariances) == len(reply.sizes), name, "not one covariance per cluster")
         for covariance, counts in zip(reply.covariances, reply.counts, strict=True):
             d = int((counts > 0).sum())
             _require(covariance.shape in {(d,), (d, d)}, name, "a covariance of the wrong shape")
-            _require(bool(np.isfinite(covariance).all()), name, "a covariance that is not finite")
+            _require(_is_moderate(covariance), name, "a covariance that is not finite or far too large")
+            variances = covariance if covariance.ndim == 1 else np.diagonal(covariance)
+            _require(bool((variances >= 0).all()), name, "a negative variance")
+            symmetric = covariance.ndim == 1 or np.allclose(covariance, covariance.T, rtol=1e-6)
+            _require(symmetric, name, "a covariance that is not symmetric")
     if reply.low is not None and reply.high is not None:
         _require(reply.low.shape == shape and reply.high.shape == shape, name, "a bounding box of the wrong shape")
+        inside = _is_moderate(reply.low) and _is_moderate(reply.high) and bool((reply.low <= reply.high).all())
+        _require(inside, name, "a bounding box that is none")
     if reply.moments is not None:
         _check_moments(name, reply.moments, len(reply.features))
 
@@ -237,8 +258,11 @@ def check_centroids(name: str, reply: Refinement, shape: tuple[int, int]) -> Non
 
 
 def _check_numbers(name: str, values: FloatArray, counts: FloatArray) -> None:
-    _require(bool(np.isfinite(counts).all() and (counts >= 0).all()), name, "counts that are not counts")
-    _require(bool(np.isfinite(values[counts > 0]).all()), name, "centroids that are not finite")
+    whole = (
+        np.isfinite(counts).all() and (counts >= 0).all() and (counts < _MOST_ROWS).all() and (counts % 1 == 0).all()
+    )
+    _require(bool(whole), name, "counts that are not counts")
+    _require(values.dtype.kind == "f" and _is_moderate(values[counts > 0]), name, "centroids that are not finite")
 
 
 def _check_features(name: str, features: tuple[str, ...]) -> None:
@@ -252,6 +276,11 @@ def _check_moments(name: str, moments: Moments, d: int) -> None:
         all(part.shape == (d,) and bool(np.isfinite(part).all()) for part in parts), name, "moments that do not fit"
     )
     _require(bool((moments.count >= 0).all() and (moments.m2 >= 0).all()), name, "negative counts or squares")
+
+
+def _is_moderate(values: FloatArray) -> bool:
+    """Finite, and small enough to be squared and summed."""
+    return bool((np.abs(values) <= LARGEST**2).all())
 
 
 def _require(holds: bool, name: str, problem: str) -> None:

@@ -23,6 +23,7 @@ from intarsia.algorithms.base import (
     local_clusters,
     make_study,
     replies_of,
+    sizes_of,
     starts_stream,
 )
 from intarsia.core.alignment import blend, movement
@@ -221,7 +222,7 @@ def _labelled(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Ste
         local_centroids=grouped.gathered.centroids,
         local_clusters=local_clusters(study, grouped.gathered, grouped.groups, grouped.margins),
         aggregation=grouped.aggregation,
-        sizes={name: labelled[name].sizes for name in study.participants},
+        sizes=sizes_of(labelled, study.participants, len(run.centres)),
         rounds=run.rounds,
         converged=run.converged,
     )

@@ -23,6 +23,7 @@ from intarsia.algorithms.base import (
     local_clusters,
     make_study,
     replies_of,
+    sizes_of,
     starts_stream,
 )
 from intarsia.core.agglomeration import MergeTree, agglomerate, same_owner
@@ -35,13 +36,14 @@ from intarsia.core.n_clusters import expected_distances, silhouette
 from intarsia.core.randomness import stream
 from intarsia.core.search import ForceProblem, margins, search_forces
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.exceptions import ProtocolError, TooFewClustersError
+from intarsia.exceptions import DisjointFeaturesError, ProtocolError, TooFewClustersError
 from intarsia.messages import Assign, Labelled, LocalSummary, Reply, Summarize
 from intarsia.results import Aggregation, GlobalModel, Outcome
 
 AGGREGATIONS = ("search", "greedy")
 FORCES = ("exact", "sampled")
 DEVIATIONS = 2.0  # how many standard deviations count as reached when there are no points to look at
+STRONGEST = 1e100  # without softening the force between equal points is infinite; sums must not be
 MAX_LOCAL_CLUSTERS = 20  # how far a participant looks when nobody knows K
 
 
@@ -155,11 +157,12 @@ class OneShotAlgorithm:
         seen = gathered.centroids.seen
         if self.force == "exact":
             extent = gaussian_extent(densities, seen, DEVIATIONS)
-            return Attraction(exact_forces(densities, seen, extent, self.exponent, self.softening), extent)
+            forces = exact_forces(densities, seen, extent, self.exponent, self.softening)
+            return Attraction(np.minimum(forces, STRONGEST), extent)
         proxies = self._proxies(study, gathered, densities, summaries)
         extent = _reach(proxies, seen)
         forces = sampled_forces(proxies, seen, extent, self.exponent, self.softening, self.metric)
-        return Attraction(forces, extent)
+        return Attraction(np.minimum(forces, STRONGEST), extent)
 
     def _proxies(
         self, study: Study, gathered: Gathered, densities: Sequence[Gaussian], summaries: Mapping[str, LocalSummary]
@@ -184,6 +187,12 @@ class OneShotAlgorithm:
             n_groups = max(silhouettes, key=lambda k: (silhouettes[k], -k)) if silhouettes else tree.fewest_groups
         else:
             silhouettes, n_groups = {}, self.n_clusters
+        if n_groups < tree.fewest_groups and not self.allow_partial:
+            raise DisjointFeaturesError(
+                f"{len(owner)} local clusters cannot be joined into fewer than {tree.fewest_groups} groups, because some "
+                f"share only features that are hidden in one of them; {n_groups} were asked for. Hint: "
+                "allow_partial=True, or fill the columns with empty cells."
+            )
         n_groups = max(n_groups, tree.fewest_groups)
         if self.aggregation == "greedy" or tree.fewest_groups > 1:
             groups = tree.cut(n_groups)
@@ -281,4 +290,4 @@ def _assignments(outcome: Outcome, owner: IntArray) -> dict[str, Assign]:
 
 
 def _labelled(outcome: Outcome, labelled: Mapping[str, Labelled]) -> Step:
-    return Step(result=replace(outcome, sizes={name: labelled[name].sizes for name in outcome.participants}))
+    return Step(result=replace(outcome, sizes=sizes_of(labelled, outcome.participants, len(outcome.model.centroids))))

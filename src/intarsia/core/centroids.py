@@ -71,7 +71,24 @@ def centroids_of_rows(rows: FloatArray, observed: BoolArray, labels: IntArray, n
     """Mean and count of the observed entries of each cluster's rows; label −1 (noise) belongs to none."""
     membership = (labels[None, :] == np.arange(n_clusters)[:, None]).astype(np.float64)
     counts = membership @ observed
-    observed_values = np.where(observed, rows, 0.0)
-    middle = observed_values.sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
-    sums = membership @ np.where(observed, rows - middle, 0.0)
-    return MaskedCentroids.of(middle + sums / np.maximum(counts, 1.0), counts)
+    # sums around a cell of each column, so that the mean of equal cells is that cell to the last digit
+    origin = rows[observed.argmax(axis=0), np.arange(rows.shape[1])] if len(rows) else np.zeros(rows.shape[1])
+    sums = membership @ np.where(observed, rows - origin, 0.0)
+    return MaskedCentroids.of(origin + sums / np.maximum(counts, 1.0), counts)
+
+
+def refill(labels: IntArray, misfit: FloatArray, n_clusters: int) -> IntArray:
+    """Give every empty cluster the worst-fitted member of one that can spare it; label −1 can always be spared.
+
+    >>> refill(np.array([0, 0, 0]), np.array([0.1, 0.7, 0.2]), 2)
+    array([0, 1, 0])
+    """
+    labels, misfit = labels.copy(), np.nan_to_num(misfit, nan=np.inf, posinf=np.inf, neginf=-np.inf)
+    sizes = np.bincount(labels[labels >= 0], minlength=n_clusters)
+    for k in np.flatnonzero(sizes == 0):
+        spare = (labels < 0) | (sizes[np.maximum(labels, 0)] > 1)
+        worst = int(np.flatnonzero(spare)[misfit[spare].argmax()])
+        if labels[worst] >= 0:
+            sizes[labels[worst]] -= 1
+        labels[worst], sizes[k], misfit[worst] = k, 1, -np.inf
+    return labels

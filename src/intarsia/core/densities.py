@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from intarsia.core.centroids import centroids_of_rows
 from intarsia.core.types import BoolArray, FloatArray
 from intarsia.exceptions import SettingError
 
@@ -64,7 +65,7 @@ def fit_gaussian(rows: FloatArray, observed: BoolArray, density: str = "gaussian
     if density not in DENSITIES:
         raise SettingError(f"density must be one of {DENSITIES}. Got {density!r} instead.")
     counts = np.maximum(observed.sum(axis=0), 1)
-    mean = np.where(observed, rows, 0.0).sum(axis=0) / counts
+    mean = centroids_of_rows(rows, observed, np.zeros(len(rows), dtype=np.intp), 1).values[0]
     centred = np.where(observed, rows - mean, 0.0)
     n, d = rows.shape
     affordable = d + d * (d + 1) / 2 <= _PARAMETERS_PER_POINT * n

@@ -23,7 +23,9 @@ from intarsia.exceptions import SettingError
 Metric = str | Callable[[FloatArray, FloatArray], float]
 METRICS = ("euclidean", "manhattan", "cosine")
 
+LARGEST = 1e100  # cells beyond it, or spreads below its inverse, cannot be squared and summed safely
 _COSINE_NOISE = 1e-12  # what rounding leaves of the distance between parallel vectors; dividing by it would be noise
+_ROUNDING = 1e-13  # relative: what sums of equal numbers in different order leave
 _BLOCK = 1 << 22  # numbers in one temporary array: 32 MiB
 
 
@@ -40,8 +42,9 @@ class Extent(NamedTuple):
 
     @property
     def varies(self) -> BoolArray:
-        """Which features carry information at all."""
-        return self.width > 0
+        """Which features carry information at all: a width that rounding can explain is none."""
+        size = np.maximum(np.abs(self.low), np.abs(self.high))
+        return np.asarray(self.width > _ROUNDING * np.nan_to_num(size, nan=0.0))
 
 
 def extent_of(values: FloatArray, seen: BoolArray) -> Extent:
@@ -58,7 +61,7 @@ def extent_of(values: FloatArray, seen: BoolArray) -> Extent:
 
 def check_metric(metric: Metric) -> Metric:
     """Pass a known metric on, refuse an unknown one by name."""
-    if callable(metric) or metric in METRICS:
+    if callable(metric) or (isinstance(metric, str) and metric in METRICS):
         return metric
     raise SettingError(f"metric must be one of {METRICS} or a callable phi(u, v) -> float. Got {metric!r} instead.")
 
@@ -71,7 +74,7 @@ def phi_of_pairs(x: FloatArray, y: FloatArray, shared: BoolArray, metric: Metric
         return np.asarray(np.abs(np.where(shared, x - y, 0.0)).sum(axis=-1))
     if metric == "cosine":
         u, v = np.where(shared, x, 0.0), np.where(shared, y, 0.0)
-        norms = np.sqrt(np.square(u).sum(axis=-1) * np.square(v).sum(axis=-1))
+        norms = np.sqrt(np.square(u).sum(axis=-1)) * np.sqrt(np.square(v).sum(axis=-1))
         cosine = np.divide((u * v).sum(axis=-1), norms, out=np.ones_like(norms), where=norms > 0)
         distance = 1.0 - np.clip(cosine, -1.0, 1.0)
         return np.where(distance < _COSINE_NOISE, 0.0, distance)
@@ -84,8 +87,18 @@ def _phi_by_callable(x: FloatArray, y: FloatArray, shared: BoolArray, metric: Me
     result = np.zeros(shared.shape[:-1])
     for at in np.ndindex(*result.shape):
         if shared[at].any():
-            result[at] = metric(x[at][shared[at]], y[at][shared[at]])
+            result[at] = _call(metric, x[at][shared[at]], y[at][shared[at]])
     return result
+
+
+def _call(metric: Callable[[FloatArray, FloatArray], float], u: FloatArray, v: FloatArray) -> float:
+    try:
+        distance = float(metric(u, v))
+    except Exception as error:
+        raise SettingError(f"the callable metric failed with a {type(error).__name__} on {len(u)} features.") from error
+    if not 0 <= distance < np.inf:
+        raise SettingError("the callable metric must return a finite number from 0 for any two points; it did not.")
+    return distance
 
 
 def rescaled_distances(

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from intarsia.core.agglomeration import renumber, same_owner
-from intarsia.core.centroids import MaskedCentroids, merge
+from intarsia.core.centroids import MaskedCentroids, merge, refill
 from intarsia.core.distances import Extent, Metric, extent_of, nearest, phi_of_pairs, rescaled_distances
 from intarsia.core.features import components
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -151,13 +151,9 @@ def _closest(distance: FloatArray, barred: BoolArray, groups: IntArray) -> tuple
     z, g = divmod(int(allowed.argmin()), distance.shape[1])
     if np.isfinite(allowed[z, g]):
         return z, g
-    free = np.flatnonzero(groups < 0)
-    for z in free:
-        if not barred[z].all():
-            return int(z), int(np.flatnonzero(~barred[z])[0])
-    # seeds of one participant beside each other (max-min) can bar every group: then the nearest of all will do
-    z, g = divmod(int(distance.argmin()), distance.shape[1])
-    return (z, g) if np.isfinite(distance[z, g]) else (int(free[0]), 0)
+    # with one cluster of a participant per group, somebody with at most K clusters is never barred everywhere
+    free = int(np.flatnonzero(groups < 0)[0])
+    return free, int(np.flatnonzero(~barred[free])[0])
 
 
 def method_b(local: LocalCentroids, n_groups: int, max_iter: int = 100) -> IntArray:
@@ -172,27 +168,14 @@ def method_b(local: LocalCentroids, n_groups: int, max_iter: int = 100) -> IntAr
     groups = np.full(len(local), -1, dtype=np.intp)
     for _ in range(max_iter):
         distance = local.distances_to(centres)
-        proposal = fill_empty(nearest(distance), distance, n_groups)
+        proposal = nearest(distance)
+        fit = np.take_along_axis(distance, np.maximum(proposal, 0)[:, None], axis=1)[:, 0]
+        proposal = refill(proposal, np.where(proposal >= 0, fit, np.inf), n_groups)
         if (proposal == groups).all():
             break
         groups = proposal
         centres = merge(local.centroids, groups, n_groups)
     groups[groups < 0] = 0  # only where the overlap graph is in pieces
-    return groups
-
-
-def fill_empty(groups: IntArray, distance: FloatArray, n_groups: int) -> IntArray:
-    """Give every empty group the worst-fitted centroid of a group that can spare one."""
-    groups = groups.copy()
-    fit = np.where(groups >= 0, np.take_along_axis(distance, np.maximum(groups, 0)[:, None], axis=1)[:, 0], np.inf)
-    fit = np.nan_to_num(fit, nan=np.inf, posinf=np.inf)
-    sizes = np.bincount(groups[groups >= 0], minlength=n_groups)
-    for g in np.flatnonzero(sizes == 0):
-        spare = (groups < 0) | (sizes[np.maximum(groups, 0)] > 1)
-        z = int(np.where(spare, fit, -1.0).argmax())
-        if groups[z] >= 0:
-            sizes[groups[z]] -= 1
-        groups[z], sizes[g], fit[z] = g, 1, 0.0
     return groups
 
 

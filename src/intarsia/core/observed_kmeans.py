@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
+from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, refill
 from intarsia.core.distances import Extent, distances_to_centres, extent_of, nearest
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
@@ -80,21 +80,11 @@ def lloyd(
     n_iter = 0
     for n_iter in range(1, max_iter + 1):  # noqa: B007
         distance = distances_to_centres(rows, observed, centres.values, centres.seen, extent, "euclidean")
-        proposal = _refill(nearest(distance), distance, len(centres))
+        proposal = np.maximum(nearest(distance), 0)
+        proposal = refill(proposal, distance[np.arange(len(rows)), proposal], len(centres))
         if (proposal == labels).all():
             break
         labels = proposal
         centres = centroids_of_rows(rows, observed, labels, len(centres))
     residual = np.where(observed & centres.seen[labels], rows - centres.values[labels], 0.0)
     return KMeansFit(labels, centres, float(np.square(residual).sum()), n_iter)
-
-
-def _refill(labels: IntArray, distance: FloatArray, n_clusters: int) -> IntArray:
-    labels = np.maximum(labels, 0)
-    sizes = np.bincount(labels, minlength=n_clusters)
-    fit = np.nan_to_num(distance[np.arange(len(labels)), labels], nan=np.inf)
-    for k in np.flatnonzero(sizes == 0):
-        worst = int(np.where(sizes[labels] > 1, fit, -1.0).argmax())
-        sizes[labels[worst]] -= 1
-        labels[worst], sizes[k], fit[worst] = k, 1, 0.0
-    return labels

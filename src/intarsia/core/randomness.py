@@ -15,7 +15,7 @@ def stream(seed: int, *address: str | int) -> np.random.Generator:
     (True, False)
     """
     words = "\x1f".join(f"{type(part).__name__}:{part}" for part in address)
-    digest = sha256(words.encode()).digest()
+    digest = sha256(words.encode(errors="surrogatepass")).digest()
     return np.random.default_rng([seed, *np.frombuffer(digest, dtype=np.uint32).tolist()])
 
 

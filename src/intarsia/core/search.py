@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from intarsia.core.agglomeration import agglomerate, renumber, same_owner
-from intarsia.core.centroids import merge
+from intarsia.core.centroids import merge, refill
 from intarsia.core.meta_clustering import (
     LocalCentroids,
     distances_to_own,
@@ -78,7 +79,7 @@ class CentroidProblem:
         """Which pairs of local clusters can be compared at all."""
         return self.local.comparable
 
-    @property
+    @cached_property
     def opening_costs(self) -> FloatArray:
         """Squared distances between clusters of different participants."""
         apart = self.owner[:, None] != self.owner[None, :]
@@ -113,7 +114,7 @@ class ForceProblem:
         """Which pairs of local clusters can be compared at all."""
         return ~np.isnan(self.forces)
 
-    @property
+    @cached_property
     def opening_costs(self) -> FloatArray:
         """Minus the forces between clusters of different participants."""
         apart = self.owner[:, None] != self.owner[None, :]
@@ -148,18 +149,29 @@ def search(problem: Problem, starts: Iterable[IntArray]) -> SearchResult:
     """Improve every start by rematching and keep the lowest loss, with the runner-up's gap as a confidence.
 
     A grouping whose groups fall into pieces that cannot be compared is worse than any that does not: its loss does
-    not see the pieces. Confidence is the gap to the best different grouping as a share of the larger of the two
-    losses: 0 when two groupings are as good, 1 when every start agreed.
+    not see the pieces. The runner-up is the best different grouping that any start led to, or that matches one
+    participant in its next best way. Confidence is the gap to it as a share of the larger of the two losses: 0 when two
+    groupings are as good, near 1 when no other comes close.
     """
     found: dict[bytes, tuple[int, float, IntArray]] = {}
     for start in starts:
         for groups in (renumber(start), renumber(rematch(problem, start))):
             if is_allowed(problem, groups) and (key := groups.tobytes()) not in found:
-                found[key] = (excess_components(problem.comparable, groups), problem.loss(groups), groups)
+                found[key] = _rated(problem, groups)
+    best = min(found.values(), key=lambda entry: entry[:2])
+    n_different = len(found)
+    for groups in map(renumber, neighbours(problem, best[2])):
+        if is_allowed(problem, groups):
+            found.setdefault(groups.tobytes(), _rated(problem, groups))
     ranked = sorted(found.values(), key=lambda entry: entry[:2])
-    _, loss, groups = ranked[0]
-    runner_up = ranked[1][1] if len(ranked) > 1 else None
-    return SearchResult(groups, loss, runner_up, _confidence(ranked), len(ranked))
+    (pieces, loss, groups), rival = ranked[0], ranked[1] if len(ranked) > 1 else None
+    sure = rival is None or rival[0] > pieces
+    confidence = 1.0 if sure or rival is None else _gap(loss, rival[1])
+    return SearchResult(groups, loss, None if rival is None else rival[1], confidence, n_different)
+
+
+def _rated(problem: Problem, groups: IntArray) -> tuple[int, float, IntArray]:
+    return excess_components(problem.comparable, groups), problem.loss(groups), groups
 
 
 def is_allowed(problem: Problem, groups: IntArray) -> bool:
@@ -169,18 +181,10 @@ def is_allowed(problem: Problem, groups: IntArray) -> bool:
     return len(np.unique(groups)) == problem.n_groups and not conflict.any()
 
 
-def _confidence(ranked: list[tuple[int, float, IntArray]]) -> float:
-    if len(ranked) == 1 or ranked[0][0] < ranked[1][0]:
-        return 1.0
-    best, second = ranked[0][1], ranked[1][1]
-    scale = max(abs(best), abs(second))
-    return float((second - best) / scale) if scale > 0 else 0.0
-
-
 def rematch(problem: Problem, groups: IntArray) -> IntArray:
     """Match each participant's clusters to the groups of the others, in turn, until a sweep changes nothing."""
     groups = groups.copy()
-    turns = [np.flatnonzero(problem.owner == i) for i in np.unique(problem.owner)]
+    turns = _turns(problem)
     best, best_loss = groups.copy(), np.inf
     for _ in range(_MAX_SWEEPS):
         before = groups.copy()
@@ -206,11 +210,8 @@ def assign(costs: FloatArray, *, one_per_group: bool) -> IntArray:
 
 def _fill_empty(problem: Problem, groups: IntArray) -> None:
     """Give every empty group the worst-fitted cluster of a group that can spare one, in place."""
-    sizes = np.bincount(groups, minlength=problem.n_groups)
-    for g in np.flatnonzero(sizes == 0):
-        z = int(np.where(sizes[groups] > 1, problem.misfit(groups), -np.inf).argmax())
-        sizes[groups[z]] -= 1
-        groups[z], sizes[g] = g, 1
+    if len(np.unique(groups)) < problem.n_groups:
+        groups[:] = refill(groups, problem.misfit(groups), problem.n_groups)
 
 
 def grow(problem: Problem, overlap: BoolArray, rng: np.random.Generator) -> IntArray:
@@ -291,23 +292,55 @@ def margins(problem: Problem, groups: IntArray) -> FloatArray:
     """How clearly each local cluster belongs to its group rather than to the next best: 0 not at all, 1 beyond doubt.
 
     With cost c of its own group and c' of the best other, both without the cluster's own participant: 1 − c/c' for
-    distances, 1 − f'/f for forces.
+    distances, 1 − f'/f for forces. Groups that are empty without the participant are no alternative, and a cluster whose
+    own group is has no rival.
     """
     result = np.ones(len(groups))
-    for i in np.unique(problem.owner):
-        mine = np.flatnonzero(problem.owner == i)
-        others = groups.copy()
-        others[mine] = -1
-        cost = problem.costs(mine, others)
-        own = cost[np.arange(len(mine)), groups[mine]]
-        cost[np.arange(len(mine)), groups[mine]] = np.inf
-        alternative = cost.min(axis=1) if cost.shape[1] > 1 else np.full(len(mine), np.inf)
-        result[mine] = [_margin(a, b) for a, b in zip(own, alternative, strict=True)]
+    for mine in _turns(problem):
+        cost, filled = _costs_without(problem, groups, mine)
+        for row, own in enumerate(groups[mine]):
+            others = cost[row, filled & (np.arange(problem.n_groups) != own)]
+            if filled[own] and len(others):
+                result[mine[row]] = _gap(float(cost[row, own]), float(others.min()))
     return result
 
 
-def _margin(own: float, alternative: float) -> float:
-    if not np.isfinite(alternative):
-        return 1.0
-    scale = max(abs(own), abs(alternative))
-    return float(np.clip((alternative - own) / scale, 0.0, 1.0)) if scale > 0 else 0.0
+def _turns(problem: Problem) -> list[IntArray]:
+    return [np.flatnonzero(problem.owner == i) for i in np.unique(problem.owner)]
+
+
+def _costs_without(problem: Problem, groups: IntArray, mine: IntArray) -> tuple[FloatArray, BoolArray]:
+    """What a participant's clusters would cost in every group of the others, and which groups those fill."""
+    others = groups.copy()
+    others[mine] = -1
+    filled = np.bincount(others[others >= 0], minlength=problem.n_groups) > 0
+    return problem.costs(mine, others), filled
+
+
+def _gap(best: float, second: float) -> float:
+    """How much worse the second is, as a share of the larger of the two."""
+    scale = max(abs(best), abs(second))
+    return float(np.clip((second - best) / scale, 0.0, 1.0)) if scale > 0 else 0.0
+
+
+def neighbours(problem: Problem, groups: IntArray) -> list[IntArray]:
+    """For each participant the next best way to match its clusters, everything else being equal."""
+    found = []
+    for mine in _turns(problem):
+        one_per_group = len(mine) <= problem.n_groups
+        cost, _ = _costs_without(problem, groups, mine)
+        best: tuple[float, IntArray] | None = None
+        for row, own in enumerate(groups[mine]):
+            if problem.n_groups == 1:
+                continue
+            barred = cost.copy()
+            barred[row, own] = np.abs(cost).max() * 1e6 + 1.0
+            choice = assign(barred, one_per_group=one_per_group)
+            total = float(cost[np.arange(len(mine)), choice].sum())
+            if choice[row] != own and (best is None or total < best[0]):
+                best = (total, choice)
+        if best is not None:
+            other = groups.copy()
+            other[mine] = best[1]
+            found.append(other)
+    return found

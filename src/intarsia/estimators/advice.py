@@ -34,7 +34,7 @@ def advice(
         yield (
             UnitsWarning,
             (
-                f"{len(dominant)} feature(s) reach over {FAR_APART:.0f} times farther than the typical one and decide nearly "
+                f"{len(dominant)} feature(s) reach over {FAR_APART:.0f} times farther than the typical one, decide nearly "
                 f"alone: {quote(dominant)}. Hint: scale='standard' if units differ."
             ),
         )
@@ -42,8 +42,8 @@ def advice(
         yield (
             AssumptionWarning,
             (
-                f"neither Assumption 1 nor Assumption 2 of the method holds: {report.explain()}. The answer may still be good. "
-                "Hint: fewer clusters, or participants that see what is missing; result.assumptions has the details."
+                f"neither Assumption 1 nor Assumption 2 of the method holds: {report.explain()}. The answer may still "
+                "be good. Hint: fewer clusters, or participants that see what is missing; see result.assumptions."
             ),
         )
 

@@ -23,7 +23,7 @@ from intarsia.estimators.advice import advice
 from intarsia.estimators.checks import check_clusterer, check_integer, check_one_of
 from intarsia.estimators.result import ClusteringResult, predict_table
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
-from intarsia.exceptions import SettingError
+from intarsia.exceptions import MissingCellsError, SettingError
 from intarsia.frames import Table, read_table, settle_missing, table_of
 from intarsia.participant import Participant
 from intarsia.runtime import InProcessRuntime, drive
@@ -73,9 +73,15 @@ class TableClusterer(ClusterMixin, BaseEstimator):
             table = settle_missing(read_table(X, _PLAIN), self.missing)
             self.feature_names_in_, self.n_features_in_ = np.array(table.given_names, dtype=object), len(table.names)
             return table
-        finite = "allow-nan" if self.missing == "observed" else True
-        values: FloatArray = validate_data(self, X, dtype=np.float64, ensure_all_finite=finite)
-        return settle_missing(table_of(_PLAIN, _numbered(values.shape[1]), values), self.missing)
+        # scikit-learn checks everything but gaps and infinities, for which our own words are more help
+        values: FloatArray = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        table = table_of(_PLAIN, _numbered(values.shape[1]), values)
+        if not table.observed.any(axis=0).all():
+            empty = int((~table.observed.any(axis=0)).sum())
+            raise MissingCellsError(
+                f"{empty} of {values.shape[1]} columns have no filled cell at all. Hint: drop them."
+            )
+        return settle_missing(table, self.missing)
 
     def _run(self, tables: Mapping[Hashable, Table], *, plain: bool) -> ClusteringResult:
         keys = {str(key): key for key in tables}
@@ -117,9 +123,11 @@ class TableClusterer(ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         if is_many(X) or has_text_names(X) or not self._fitted_plain:
             return self.result_.predict(X)
-        finite = "allow-nan" if self.missing == "observed" else True
-        values = validate_data(self, X, dtype=np.float64, ensure_all_finite=finite, reset=False)
-        return predict_table(self.result_.outcome.model, table_of("the new table", self.result_.feature_names, values))
+        values = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+        table = table_of("the new table", self.result_.feature_names, values)
+        if self.missing == "error":
+            settle_missing(table, self.missing)
+        return predict_table(self.result_.outcome.model, table)
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()

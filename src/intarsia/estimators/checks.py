@@ -10,14 +10,16 @@ from intarsia.exceptions import SettingError
 
 def check_one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     """One of a few values."""
-    if value not in allowed:
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
         raise SettingError(f"{name} must be one of {allowed}. Got {value!r} instead.")
 
 
-def check_integer(name: str, value: Any, least: int) -> None:
-    """A whole number, not too small."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise SettingError(f"{name} must be a whole number of at least {least}. Got {value!r} instead.")
+def check_integer(name: str, value: Any, least: int, most: int | None = None) -> None:
+    """A whole number within bounds."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or int(value) < least or (most is not None and int(value) > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise SettingError(f"{name} must be a whole number {bounds}. Got {value!r} instead.")
 
 
 def check_real(name: str, value: Any, low: float, high: float, *, open_below: bool = False) -> None:

@@ -39,7 +39,7 @@ def cluster(tables: Any, n_clusters: int | None, *, method: str = "federated", *
     array([[ 70., 275.,  60.],
            [ 31., 185.,  81.]])
     """
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise SettingError(f"method must be one of {tuple(METHODS)}. Got {method!r} instead.")
     result: ClusteringResult = METHODS[method](n_clusters, **settings).fit_result(tables)
     return result

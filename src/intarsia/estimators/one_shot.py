@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from intarsia.algorithms import Algorithm, OneShotAlgorithm
 from intarsia.algorithms.one_shot import AGGREGATIONS, FORCES
 from intarsia.core.densities import DENSITIES
@@ -100,10 +98,14 @@ class OneShotClustering(TableClusterer):
         check_one_of("aggregation", self.aggregation, AGGREGATIONS)
         check_one_of("force", self.force, FORCES)
         check_one_of("density", self.density, DENSITIES)
-        check_real("exponent", self.exponent, 0.0, np.inf, open_below=True)
-        check_real("softening", self.softening, 0.0, np.inf)
-        check_integer("n_proxies", self.n_proxies, 1)
+        check_real("exponent", self.exponent, 0.0, 100.0, open_below=True)
+        check_real("softening", self.softening, 0.0, 1.0)
+        check_integer("n_proxies", self.n_proxies, 1, 100_000)
         check_integer("n_starts", self.n_starts, 0)
+        if self.force == "exact" and self.bounding_boxes:
+            raise SettingError(
+                "bounding_boxes are for proxies, which force='exact' has none of. Hint: force='sampled'."
+            )
         if self.force == "exact" and self.metric != "euclidean":
             raise SettingError(f"force='exact' needs metric='euclidean'. Got {self.metric!r}. Hint: force='sampled'.")
 

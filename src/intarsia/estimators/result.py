@@ -14,7 +14,7 @@ from intarsia.core.features import near_misses
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.estimators.tables import is_many, keyed
 from intarsia.exceptions import UnknownFeaturesError, quote
-from intarsia.frames import Table, read_table
+from intarsia.frames import Table, read_table, without_empty_columns
 from intarsia.results import GlobalModel, LocalCluster, Outcome, RoundInfo
 
 
@@ -114,6 +114,7 @@ class ClusteringResult:
 
 def predict_table(model: GlobalModel, table: Table) -> IntArray:
     """The nearest centroid of every row of a table over any subset of the known columns."""
+    table = without_empty_columns(table)
     unknown = [name for name in table.given_names if name not in model.space]
     if unknown:
         misses = near_misses({"the model": model.space.names, table.owner: unknown})

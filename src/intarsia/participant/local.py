@@ -51,8 +51,6 @@ class LocalAlgorithm:
     ) -> IntArray:
         """Labels after a few iterations from given centres."""
         if self.estimator is None:
-            if observed.all():
-                return _fit_predict(KMeans(len(start), init=start, n_init=1, max_iter=max_iter), rows)
             return lloyd(rows, observed, MaskedCentroids.of(start, np.ones_like(start)), max_iter).labels
         self._check_complete(observed)
         estimator = self._seeded(rng)
@@ -66,11 +64,14 @@ class LocalAlgorithm:
         return _fit_predict(estimator.set_params(**{k: v for k, v in settings.items() if k in known}), rows)
 
     def _seeded(self, rng: np.random.Generator) -> Any:
-        """The estimator exactly as given, but for a ``random_state`` that was left open."""
+        """The estimator exactly as given, but for any ``random_state`` in it that was left open."""
         estimator = clone(self.estimator)
-        if estimator.get_params(deep=False).get("random_state", 0) is None:
-            estimator.set_params(random_state=draw_seed(rng))
-        return estimator
+        open_seeds = [
+            name
+            for name, value in sorted(estimator.get_params(deep=True).items())
+            if value is None and name.rsplit("__", 1)[-1] == "random_state"
+        ]
+        return estimator.set_params(**{name: draw_seed(rng) for name in open_seeds}) if open_seeds else estimator
 
     def _check_complete(self, observed: BoolArray) -> None:
         if not observed.all():

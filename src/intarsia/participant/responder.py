@@ -11,7 +11,7 @@ import numpy as np
 from intarsia.core.alignment import compatible, local_start, match
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
 from intarsia.core.densities import fit_gaussian
-from intarsia.core.distances import Extent, Metric, nearest_centre
+from intarsia.core.distances import LARGEST, Extent, Metric, extent_of, nearest_centre
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, TooFewRowsError
@@ -35,18 +35,40 @@ from intarsia.messages import (
 )
 from intarsia.participant.local import LocalAlgorithm, choose_labels
 
+_MOST_CENTRES = 1_000_000
+
 
 class Participant:
     """Whoever holds private rows. ``handle`` is the only way to ask it anything; rows and labels never leave by it."""
 
     def __init__(self, table: Table, local: Any = None, metric: Metric = "euclidean") -> None:
         self.name = table.owner
-        self.labels: IntArray | None = None
-        self.local_labels: IntArray | None = None
         self.last_error: Exception | None = None
-        self._table = table
+        # rows in an order of their own for our k-means, so that the order they come in cannot matter; a local algorithm that
+        # was given is used as it is, on the rows as they are
+        self._order = np.arange(len(table)) if local is not None else _canonical_order(table)
+        self._table = table.reordered(self._order)
+        self._labels: IntArray | None = None
+        self._local_labels: IntArray | None = None
         self._local = LocalAlgorithm(local)
         self._metric = metric
+
+    @property
+    def labels(self) -> IntArray | None:
+        """The global cluster of each row, in the order of the table. For its owner; no message carries it."""
+        return self._in_given_order(self._labels)
+
+    @property
+    def local_labels(self) -> IntArray | None:
+        """The local cluster of each row, in the order of the table."""
+        return self._in_given_order(self._local_labels)
+
+    def _in_given_order(self, labels: IntArray | None) -> IntArray | None:
+        if labels is None:
+            return None
+        result = np.empty_like(labels)
+        result[self._order] = labels
+        return result
 
     def handle(self, request: Request) -> Reply:
         """Answer a request, or say why not: in names and counts only, whatever went wrong."""
@@ -76,13 +98,13 @@ class Participant:
         rows = self._rows(request.units)
         moments = moments_of(rows, self._table.observed) if request.own_units else None
         labels = self._cluster((rows - moments.mean) / _scale_of(moments) if moments else rows, request)
-        self.local_labels = labels
+        self._local_labels = labels
         return _summary(self._table, rows, labels, request, moments)
 
     @_answer.register
     def _(self, request: Refine) -> Reply:
         rows, observed = self._rows(request.units), self._table.observed
-        centres, extent = _centres(request.centres)
+        centres, extent = self._centres(request.centres)
         chosen = self._nearest(rows, centres, extent)
         fitting = compatible(chosen, len(centres), request.min_points)
         values, counts = np.zeros(centres.values.shape), np.zeros(centres.values.shape)
@@ -102,19 +124,42 @@ class Participant:
 
     @_answer.register
     def _(self, request: Label) -> Reply:
-        centres, extent = _centres(request.centres)
-        self.labels = self._nearest(self._rows(request.units), centres, extent)
-        return Labelled(sizes=_sizes(self.labels, len(centres)))
+        centres, extent = self._centres(request.centres)
+        self._labels = self._nearest(self._rows(request.units), centres, extent)
+        return Labelled(sizes=_sizes(self._labels, len(centres)))
 
     @_answer.register
     def _(self, request: Assign) -> Reply:
-        if self.local_labels is None or len(request.groups) <= self.local_labels.max(initial=-1):
+        groups, local = request.groups, self._local_labels
+        if local is None or groups.shape != (int(local.max(initial=-1)) + 1,):
             raise ProtocolError(f"participant {self.name!r} was told the groups of clusters that it does not have")
-        self.labels = np.where(self.local_labels >= 0, request.groups[self.local_labels], -1)
-        return Labelled(sizes=_sizes(self.labels, request.n_groups))
+        inside = groups.dtype.kind == "i" and bool(((groups >= 0) & (groups < request.n_groups)).all())
+        if not inside or request.n_groups > _MOST_CENTRES:
+            raise ProtocolError(f"participant {self.name!r} was told groups that do not exist")
+        self._labels = np.where(local >= 0, groups[local], -1)
+        return Labelled(sizes=_sizes(self._labels, request.n_groups))
 
     def _rows(self, units: Units | None) -> FloatArray:
-        return self._table.values if units is None else (self._table.values - units.shift) / units.scale
+        if units is None:
+            return self._table.values
+        shape = (len(self._table.names),)  # anything else could be broadcast against single rows
+        if units.shift.shape != shape or units.scale.shape != shape or not _is_moderate(units.shift):
+            raise ProtocolError(f"participant {self.name!r} was sent units that do not fit its {shape[0]} features")
+        if not ((units.scale >= 1 / LARGEST) & (units.scale <= LARGEST)).all():
+            raise ProtocolError(f"participant {self.name!r} was sent a scale that is not a positive number")
+        return (self._table.values - units.shift) / units.scale
+
+    def _centres(self, centres: Centres) -> tuple[MaskedCentroids, Extent]:
+        d = len(self._table.names)
+        n = len(centres.values) if centres.values.ndim == 2 else 0
+        fits = centres.values.shape == centres.known.shape == (n, d) and centres.low.shape == centres.high.shape == (d,)
+        if not fits or not 1 <= n <= _MOST_CENTRES:
+            raise ProtocolError(f"participant {self.name!r} was sent centroids that do not fit its {d} features")
+        known = centres.known.astype(np.bool_)
+        seen = known.any(axis=0)
+        if not all(_is_moderate(part) for part in (centres.values[known], centres.low[seen], centres.high[seen])):
+            raise ProtocolError(f"participant {self.name!r} was sent centroids that are not finite")
+        return MaskedCentroids.of(centres.values, known.astype(np.float64)), Extent(centres.low, centres.high)
 
     def _nearest(self, rows: FloatArray, centres: MaskedCentroids, extent: Extent) -> IntArray:
         return nearest_centre(rows, self._table.observed, centres.values, centres.seen, extent, self._metric)
@@ -185,5 +230,14 @@ def _sizes(labels: IntArray, n: int) -> IntArray:
     return np.bincount(labels[labels >= 0], minlength=n)
 
 
-def _centres(centres: Centres) -> tuple[MaskedCentroids, Extent]:
-    return MaskedCentroids.of(centres.values, centres.known.astype(np.float64)), Extent(centres.low, centres.high)
+def _is_moderate(values: FloatArray) -> bool:
+    """Finite, and small enough to be squared and summed."""
+    return bool((np.abs(values) <= LARGEST).all())
+
+
+def _canonical_order(table: Table) -> IntArray:
+    """An order of rows that depends on what is in them alone, whatever the units: by a fixed mix of their cells."""
+    weight = stream(0, "order of rows").normal(size=(2, len(table.names)))
+    extent = extent_of(table.values, table.observed)
+    cells = np.where(table.observed, table.values - extent.low, 0.0) / np.where(extent.width > 0, extent.width, 1.0)
+    return np.argsort((cells * weight[0] + table.observed * weight[1]).sum(axis=1), kind="stable")
