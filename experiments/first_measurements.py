@@ -1,18 +1,23 @@
-"""DIM-set 128 and HAR over random splits: both algorithms with default settings, and the paper's methods beside them.
+"""DIM-set 128, HAR and QMNIST over random splits: both algorithms with default settings, the paper's methods beside them.
 
-python -m experiments.first_measurements [n_splits]
+    python -m experiments.first_measurements [n_splits]
+
+Prints one table in Markdown.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 from sklearn.cluster import KMeans
 
 import intarsia
-from experiments.splits import LAYOUTS, Split, dim_split, har_split
+from experiments.splits import LAYOUTS, dim_split, har_split, qmnist_split
+from intarsia.core.distances import extent_of, nearest_centre
+from intarsia.datasets import Split
 from intarsia.metrics import (
     aggregation_accuracy,
     centroid_agreement,
@@ -21,72 +26,95 @@ from intarsia.metrics import (
     optimal_masked_centroids,
 )
 
+ESTIMATORS = {"federated": intarsia.FederatedClustering, "one_shot": intarsia.OneShotClustering}
 WAYS = {
     "federated, search (default)": {"method": "federated"},
-    "federated, method A": {"method": "federated", "aggregation": "method_a"},
-    "federated, method B": {"method": "federated", "aggregation": "method_b"},
+    "federated, Method A": {"method": "federated", "aggregation": "method_a"},
+    "federated, Method B": {"method": "federated", "aggregation": "method_b"},
     "one-shot, search (default)": {"method": "one_shot"},
-    "one-shot, greedy (the paper's)": {"method": "one_shot", "aggregation": "greedy"},
+    "one-shot, greedy, exact": {"method": "one_shot", "aggregation": "greedy"},
     "one-shot, greedy, 100 proxies": {"method": "one_shot", "aggregation": "greedy", "force": "sampled"},
+}
+STUDIES = {
+    "DIM-set 128": (dim_split, 16),
+    "HAR": (har_split, 2),
+    "QMNIST 0/3/7": (qmnist_split, 3),
 }
 
 
-def measure(split: Split, n_clusters: int, seed: int, **settings) -> dict[str, float]:
-    """E1 or E4 (aggregation), E2 or E5 (accuracy), E3 (relative centroid error), and whether K was found where asked."""
+def measure(split: Split, n_clusters: int | None, seed: int, *, method: str, **settings) -> dict[str, float]:
+    """E1 or E4 (aggregation), E2 or E5 (accuracy), E3 (relative centroid error), K, and whether the split is a clear one."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", intarsia.AssumptionWarning)
-        estimator = {"federated": intarsia.FederatedClustering, "one_shot": intarsia.OneShotClustering}[
-            settings.pop("method")
-        ]
-        result = estimator(n_clusters, random_state=seed, **settings).fit_result(split.tables())
-    truth = split.truth_of()
-    y, labels = (np.concatenate([part[name] for name in truth]) for part in (truth, result.labels))
-    classes, groups = [], []
-    for name, local in result.local_labels.items():
-        classes.append(majority_classes(truth[name], local))
+        warnings.simplefilter("ignore", intarsia.exceptions.IntarsiaWarning)
+        result = ESTIMATORS[method](n_clusters, random_state=seed, **settings).fit_result(split.tables())
+    classes, groups, clear = [], [], True
+    for name, truth in split.truth_of().items():
+        local = result.local_labels[name]
+        mine = majority_classes(truth, local)
+        purity = [np.mean(truth[local == k] == mine[k]) for k in range(len(mine))]
+        clear &= min(purity) >= 0.6 and set(mine.tolist()) == set(np.unique(truth).tolist())
+        classes.append(mine)
         groups.append([c.group for c in result.local_clusters if c.participant == name])
-    optimal = optimal_masked_centroids(split.X, split.truth, split.participant, split.masks)
-    order = [split.names.index(name) for name in result.feature_names]
-    error = (
-        centroid_agreement(result.centroids, optimal[:, order]).relative_distance
-        if result.n_clusters == len(optimal)
-        else np.nan
-    )
+    error = np.nan
+    if result.n_clusters == len(np.unique(split.truth)):
+        optimal = optimal_masked_centroids(split.X, split.truth, split.participant, split.masks)
+        order = [split.feature_names.index(name) for name in result.feature_names]
+        error = centroid_agreement(result.centroids, optimal[:, order]).relative_distance
     return {
         "aggregation": aggregation_accuracy(np.concatenate(classes), np.concatenate(groups)),
-        "accuracy": clustering_accuracy(y, labels),
+        "accuracy": clustering_accuracy(split.truth, split.in_order(result.labels)),
         "centroid error": error,
         "K": result.n_clusters,
+        "clear": clear,
     }
 
 
-def report(name: str, rows: list[dict[str, float]]) -> None:
+def ceiling(split: Split) -> float:
+    """Accuracy of assigning every row to the nearest true masked centroid: the best that centroids can do on this split."""
+    optimal = optimal_masked_centroids(split.X, split.truth, split.participant, split.masks)
+    known = ~np.isnan(optimal)
+    extent = extent_of(np.nan_to_num(optimal), known)
+    seen = split.masks[split.participant]
+    found = nearest_centre(split.X, seen, np.nan_to_num(optimal), known, extent, "euclidean")
+    return clustering_accuracy(split.truth, found)
+
+
+def line(data: str, layout: str, way: str, rows: list[dict[str, float]]) -> None:
+    clear = [row for row in rows if row["clear"]]
     a, y, e = (np.array([row[key] for row in rows]) for key in ("aggregation", "accuracy", "centroid error"))
-    perfect = np.mean((a == 1) & (y == 1))
-    print(
-        f"  {name:32s} perfect {perfect:6.0%}   aggregation {a.mean():.4f} (worst {a.min():.4f})   "
-        f"accuracy {100 * y.mean():7.3f} (worst {100 * y.min():7.3f})   centroid error {e.mean():.4f} (worst {e.max():.4f})",
-        flush=True,
-    )
+    right = sum(row["aggregation"] == 1 for row in clear)
+    accuracy = f"{100 * y.mean():.2f} | {100 * y.min():.2f}"
+    error = f"{np.nanmean(e):.4f} | {np.nanmax(e):.4f}"
+    print(f"| {data} | {layout} | {way} | {right} of {len(clear)} | {a.min():.3f} | {accuracy} | {error} |", flush=True)
 
 
 def main(n_splits: int = 20) -> None:
-    for layout in LAYOUTS:
-        print(f"DIM-set 128 (dim_sets.npz), 10 participants, {layout}, {n_splits} splits")
-        for name, settings in WAYS.items():
-            report(name, [measure(dim_split(layout, seed), 16, seed, **settings) for seed in range(n_splits)])
-        rows = [measure(dim_split(layout, seed), None, seed, method="one_shot") for seed in range(n_splits)]
-        report("one-shot, K chosen", rows)
-        print(f"  {'':32s} K chosen: {sorted({int(row['K']) for row in rows})}")
-    for layout in LAYOUTS:
-        print(
-            f"HAR walking and sitting (har_recomputed561.npz, recomputed), 30 participants, {layout}, {n_splits} splits"
-        )
-        split = har_split(layout, 0)
-        central = clustering_accuracy(split.truth, KMeans(2, n_init=10, random_state=0).fit_predict(split.X))
-        print(f"  centralised k-means on all columns: accuracy {100 * central:.3f}")
-        for name, settings in WAYS.items():
-            report(name, [measure(har_split(layout, seed), 2, seed, **settings) for seed in range(n_splits)])
+    print(
+        "| data | layout | way | perfect aggregation | worst aggregation | accuracy % | worst | centroid error | worst |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for data, (make, k) in STUDIES.items():
+        for layout in LAYOUTS:
+            splits = [make(layout, seed) for seed in range(n_splits)]
+            reference(data, layout, "centralised k-means, all columns", splits, lambda split, k=k: central(split, k))
+            reference(data, layout, "ceiling: true masked centroids", splits, ceiling)
+            for way, settings in WAYS.items():
+                line(data, layout, way, [measure(split, k, seed, **settings) for seed, split in enumerate(splits)])
+            if data.startswith("DIM"):
+                rows = [measure(split, None, seed, method="one_shot") for seed, split in enumerate(splits)]
+                found = ", ".join(
+                    f"{n} × {sum(row['K'] == n for row in rows)}" for n in sorted({row["K"] for row in rows})
+                )
+                line(data, layout, f"one-shot, K chosen ({found})", rows)
+
+
+def central(split: Split, k: int) -> float:
+    return clustering_accuracy(split.truth, KMeans(k, n_init=10, random_state=0).fit_predict(split.X))
+
+
+def reference(data: str, layout: str, name: str, splits: list[Split], accuracy: Callable[[Split], float]) -> None:
+    found = 100 * np.array([accuracy(split) for split in splits])
+    print(f"| {data} | {layout} | *{name}* | | | {found.mean():.2f} | {found.min():.2f} | | |", flush=True)
 
 
 if __name__ == "__main__":

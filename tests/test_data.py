@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import os
-import warnings
 
 import numpy as np
 import pytest
 from experiments.first_measurements import measure
-from experiments.splits import LAYOUTS, DataMissingError, dim_split, har_split, load
+from experiments.splits import LAYOUTS, dim_split, har_split, qmnist_split
 from sklearn.cluster import KMeans
 
+from intarsia.datasets import data_folder, fetch_dim_set, fetch_har, fetch_qmnist
+from intarsia.exceptions import DatasetError, SettingError
 from intarsia.metrics import clustering_accuracy
 
 pytestmark = pytest.mark.data
 N_SPLITS = 20
 
 
-@pytest.fixture(scope="module", autouse=True)
-def data():
+@pytest.fixture(autouse=True)
+def data(request):
+    if "tmp_path" in request.fixturenames:  # tests that bring their own folder
+        return
     try:
-        load("dim_sets.npz")
-        load("har_recomputed561.npz")
-    except DataMissingError as error:
+        fetch_dim_set(), fetch_har(), fetch_qmnist()
+    except DatasetError as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
@@ -52,12 +54,44 @@ def test_har_is_as_good_as_pooling_all_columns(layout, method):
     assert error.max() <= 0.012
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_qmnist_local_clusters_are_grouped_rightly(layout):
+    for seed in range(3):
+        for method in ("federated", "one_shot"):
+            found = measure(qmnist_split(layout, seed), 3, seed, method=method)
+            assert found["aggregation"] == 1.0 or not found["clear"]
+
+
+def test_the_files_are_as_described():
+    har, published, qmnist = fetch_har(), fetch_har(66), fetch_qmnist()
+    assert har.X.shape[1] == 561
+    assert published.X.shape[1] == 66
+    assert len(np.unique(har.groups)) == 30
+    assert qmnist.X.shape == (21337, 784)
+    assert 0 <= qmnist.X.min() < qmnist.X.max() == 1
+    assert len(set(har.feature_names)) == 561
+    assert fetch_dim_set(1024).X.shape == (1024, 1024)
+
+
 def test_a_missing_dataset_says_what_is_missing_and_where_it_comes_from(monkeypatch, tmp_path):
     monkeypatch.setenv("INTARSIA_DATA", str(tmp_path))
-    load.cache_clear()
-    with (
-        warnings.catch_warnings(),
-        pytest.raises(DataMissingError, match="dim_sets.npz .*INTARSIA_DATA.*Eastern Finland"),
-    ):
-        load("dim_sets.npz")
-    load.cache_clear()
+    assert data_folder() == tmp_path
+    with pytest.raises(DatasetError, match="dim_sets.npz is not in.*Eastern Finland.*INTARSIA_DATA"):
+        fetch_dim_set()
+
+
+def test_a_damaged_dataset_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "qmnist_037.npz").write_bytes(b"not this")
+    monkeypatch.setenv("INTARSIA_DATA", str(tmp_path))
+    with pytest.raises(DatasetError, match="qmnist_037.npz is not the expected file.*SHA-256"):
+        fetch_qmnist()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda: fetch_har(7), lambda: fetch_har(activities=("flying",)), lambda: fetch_dim_set(3)],
+    ids=["columns", "activities", "dimension"],
+)
+def test_unknown_variants_are_refused(call, tmp_path):
+    with pytest.raises(SettingError, match="must be"):
+        call()

@@ -35,6 +35,7 @@ except ImportError as error:  # pragma: no cover
     raise SystemExit("The demo draws its tables with rich. Try: pip install 'intarsia[cli]'") from error
 
 SEED = 0
+WIDE = 112
 ABSENT, GAPPY = 0.5, 0.995
 
 
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
     settings: dict[str, Any] = {"scale": "standard", "missing": "observed", "random_state": SEED}
     federated = cluster(hospitals.tables, 2, **settings)
     one_shot = cluster(hospitals.tables, 2, method="one_shot", **settings)
-    console.print(*show(hospitals, federated, one_shot), sep="\n")
+    console.print(*show(hospitals, federated, one_shot, wide=console.width >= WIDE), sep="\n")
     if options.svg:
         Path(options.svg).write_text(_without_web_fonts(console.export_svg(title="make demo")), encoding="utf-8")
 
@@ -67,19 +68,20 @@ def _without_web_fonts(svg: str) -> str:
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
 
 
-def show(hospitals: HeartDisease, federated: ClusteringResult, one_shot: ClusteringResult) -> list[Any]:
-    """Everything there is to see, from top to bottom."""
+def show(hospitals: HeartDisease, federated: ClusteringResult, one_shot: ClusteringResult, *, wide: bool) -> list[Any]:
+    """Everything there is to see, from top to bottom; on a narrow terminal without the descriptions of columns."""
     return [
         Panel(
             Text.assemble(
                 ("Four hospitals, one clustering. ", "bold"),
                 "UCI Heart Disease: 920 patients and 13 measurements, which only Cleveland has all of; no patient is in two "
-                "hospitals. No row leaves its hospital: each one sends centroids and counts.",
+                "hospitals. No row leaves its hospital. What does: column names, and for each column and each cluster "
+                "count, mean and spread.",
             ),
             box=box.ROUNDED,
         ),
-        who_sees_what(hospitals.tables),
-        profiles(hospitals, federated),
+        who_sees_what(hospitals.tables, wide=wide),
+        profiles(hospitals, federated, wide=wide),
         sizes(hospitals, federated),
         comparison(hospitals, federated, one_shot),
         Text(
@@ -90,17 +92,22 @@ def show(hospitals: HeartDisease, federated: ClusteringResult, one_shot: Cluster
     ]
 
 
-def who_sees_what(tables: Mapping[str, Any]) -> Table:
+def who_sees_what(tables: Mapping[str, Any], *, wide: bool) -> Table:
     """One line per measurement: ● complete, ◐ with gaps, blank where the hospital does not have it."""
-    view = _table("Who sees what", "share of patients with a value; blank: the hospital does not have the column")
+    caption = "share of patients with a value; blank: filled for fewer than half of them, so not used"
+    view = _table("Who sees what", caption if wide else "patients with a value; blank: not used")
     view.add_column("measurement")
     for name in tables:
         view.add_column(f"{name}\n{len(tables[name]['age'])} patients", justify="center")
     for column in COLUMNS:
         shares = [float(np.mean(~np.isnan(t[column]))) if column in t else 0.0 for t in tables.values()]
         cells = [_share(share) for share in shares]
-        view.add_row(Text.assemble((f"{column:9s}", "bold"), (DESCRIPTIONS[column], "dim")), *cells)
+        view.add_row(_measurement(column, wide=wide), *cells)
     return view
+
+
+def _measurement(name: str, *, wide: bool) -> Text:
+    return Text.assemble((f"{name:9s}", "bold"), (DESCRIPTIONS[name] if wide else "", "dim"))
 
 
 def _share(share: float) -> Text:
@@ -109,13 +116,14 @@ def _share(share: float) -> Text:
     return Text("●", "green") if share >= GAPPY else Text.assemble(("◐ ", "yellow"), f"{share:.0%}")
 
 
-def profiles(hospitals: HeartDisease, result: ClusteringResult) -> Table:
+def profiles(hospitals: HeartDisease, result: ClusteringResult, *, wide: bool) -> Table:
     """Every cluster over all columns, in original units, columns that separate most first."""
     diseased = share_diseased(hospitals, result)
     spread = result.outcome.model.scale[result.outcome.model.space.index(result.feature_names)]
     gap = (result.centroids.max(axis=0) - result.centroids.min(axis=0)) / spread
     title = f"The {result.n_clusters} clusters, over all 13 columns"
-    view = _table(title, f"means in original units; {len(result.rounds)} rounds; largest difference first")
+    caption = f"means in original units; {len(result.rounds)} rounds; largest difference first"
+    view = _table(title, caption if wide else "means, original units")
     view.add_column("measurement", no_wrap=True)
     for k in range(result.n_clusters):
         rows = sum(int(size[k]) for size in result.sizes.values())
@@ -125,11 +133,13 @@ def profiles(hospitals: HeartDisease, result: ClusteringResult) -> Table:
     for column in np.argsort(-gap):
         name = result.feature_names[column]
         owners = [hospital for hospital, table in hospitals.tables.items() if name in table]
-        bar = Text("█" * round(gap[column] * 8) or "▏", "cyan").append(f" {gap[column]:.2f}", "default")
+        bar = Text("█" * round(gap[column] * (8 if wide else 6)) or "▏", "cyan").append(
+            f" {gap[column]:.2f}", "default"
+        )
         values = [f"{value:.2f}" if abs(value) < 10 else f"{value:.0f}" for value in result.centroids[:, column]]
         missing = [hospital for hospital in hospitals.tables if hospital not in owners]
         who = "all four" if not missing else f"not {missing[0]}" if len(missing) == 1 else ", ".join(owners)
-        view.add_row(Text.assemble((f"{name:9s}", "bold"), (DESCRIPTIONS[name], "dim")), *values, bar, who)
+        view.add_row(_measurement(name, wide=wide), *values, bar, who)
     return view
 
 
@@ -152,9 +162,9 @@ def _percent(truth: IntArray) -> str:
 
 def comparison(hospitals: HeartDisease, federated: ClusteringResult, one_shot: ClusteringResult) -> Group:
     """Agreement with the diagnosis, beside what one would do otherwise."""
-    view = _table("Agreement with the diagnosis that no clustering saw", "patients on the right side; 2 clusters each")
-    for heading in ("way", "rows leave the hospital", "accuracy", "adjusted Rand"):
-        view.add_column(heading, justify="left" if heading in {"way", "rows leave the hospital"} else "right")
+    view = _table("Agreement with the diagnosis that no clustering saw", "2 clusters each")
+    for heading in ("way", "rows leave", "accuracy", "adjusted Rand"):
+        view.add_column(heading, justify="left" if heading in {"way", "rows leave"} else "right")
     for score in scores(hospitals, federated, one_shot):
         style = "bold" if score.way.startswith("Intarsia, fed") else ""
         view.add_row(score.way, score.rows_moved, f"{score.accuracy:.1%}", f"{score.adjusted_rand:.2f}", style=style)
