@@ -127,7 +127,7 @@ def pooled_units(study: Study, moments: Mapping[str, Moments]) -> tuple[FloatArr
         mean[index] += gap * share
         count[index] = total
     deviation = np.sqrt(m2 / np.maximum(count, 1.0))
-    return mean, np.where(deviation > 0, deviation, 1.0)
+    return mean, np.where(deviation > 1 / LARGEST, deviation, 1.0)
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def check_summary(name: str, reply: LocalSummary) -> None:
         for covariance, counts in zip(reply.covariances, reply.counts, strict=True):
             d = int((counts > 0).sum())
             _require(covariance.shape in {(d,), (d, d)}, name, "a covariance of the wrong shape")
-            _require(_is_moderate(covariance), name, "a covariance that is not finite or far too large")
+            _require(_is_moderate(covariance, squared=True), name, "a covariance that is not finite or far too large")
             variances = covariance if covariance.ndim == 1 else np.diagonal(covariance)
             _require(bool((variances >= 0).all()), name, "a negative variance")
             symmetric = covariance.ndim == 1 or np.allclose(covariance, covariance.T, rtol=1e-6)
@@ -272,15 +272,14 @@ def _check_features(name: str, features: tuple[str, ...]) -> None:
 
 def _check_moments(name: str, moments: Moments, d: int) -> None:
     parts = (moments.count, moments.mean, moments.m2)
-    _require(
-        all(part.shape == (d,) and bool(np.isfinite(part).all()) for part in parts), name, "moments that do not fit"
-    )
+    sane = _is_moderate(moments.count) and _is_moderate(moments.mean) and _is_moderate(moments.m2, squared=True)
+    _require(all(part.shape == (d,) for part in parts) and sane, name, "moments that do not fit")
     _require(bool((moments.count >= 0).all() and (moments.m2 >= 0).all()), name, "negative counts or squares")
 
 
-def _is_moderate(values: FloatArray) -> bool:
-    """Finite, and small enough to be squared and summed."""
-    return bool((np.abs(values) <= LARGEST**2).all())
+def _is_moderate(values: FloatArray, *, squared: bool = False) -> bool:
+    """Finite, and small enough to be squared and summed; sums of squares may be as large as such sums get."""
+    return bool((np.abs(values) <= (LARGEST**2 * _MOST_ROWS if squared else LARGEST)).all())
 
 
 def _require(holds: bool, name: str, problem: str) -> None:

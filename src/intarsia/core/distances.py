@@ -44,7 +44,7 @@ class Extent(NamedTuple):
     def varies(self) -> BoolArray:
         """Which features carry information at all: a width that rounding can explain is none."""
         size = np.maximum(np.abs(self.low), np.abs(self.high))
-        return np.asarray(self.width > _ROUNDING * np.nan_to_num(size, nan=0.0))
+        return np.asarray(self.width > np.maximum(_ROUNDING * np.nan_to_num(size, nan=0.0), 1 / LARGEST))
 
 
 def extent_of(values: FloatArray, seen: BoolArray) -> Extent:

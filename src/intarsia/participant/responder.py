@@ -193,7 +193,7 @@ def moments_of(rows: FloatArray, observed: BoolArray) -> Moments:
 
 def _scale_of(moments: Moments) -> FloatArray:
     deviation = np.sqrt(moments.m2 / np.maximum(moments.count, 1.0))
-    return np.where(deviation > 0, deviation, 1.0)
+    return np.where(deviation > 1 / LARGEST, deviation, 1.0)
 
 
 def _summary(
