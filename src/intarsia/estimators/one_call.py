@@ -30,14 +30,14 @@ def cluster(tables: Any, n_clusters: int | None, *, method: str = "federated", *
     Examples
     --------
     >>> import intarsia
-    >>> a = {"age": [30, 31, 70, 72], "chol": [180, 190, 280, 270]}
+    >>> a = {"age": [30, 31, 29, 70, 72], "chol": [180, 190, 185, 280, 270]}
     >>> b = {"age": [29, 33, 71, 69], "pulse": [80, 82, 60, 61]}
     >>> result = intarsia.cluster({"a": a, "b": b}, n_clusters=2, random_state=0)
     >>> result.labels["b"].tolist(), result.feature_names
-    ([1, 1, 0, 0], ('age', 'chol', 'pulse'))
+    ([0, 0, 1, 1], ('age', 'chol', 'pulse'))
     >>> result.centroids.round()
-    array([[ 70., 275.,  60.],
-           [ 31., 185.,  81.]])
+    array([[ 30., 185.,  81.],
+           [ 70., 275.,  60.]])
     """
     if not isinstance(method, str) or method not in METHODS:
         raise SettingError(f"method must be one of {tuple(METHODS)}. Got {method!r} instead.")
