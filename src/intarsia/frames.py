@@ -63,7 +63,7 @@ def is_table(thing: Any) -> bool:
 def _is_frame(thing: Any) -> bool:
     if isinstance(thing, Mapping | np.ndarray | list | tuple | str) or column_names(thing) is None:
         return False
-    return nw.dependencies.is_into_dataframe(thing) or nw.dependencies.is_into_lazyframe(thing)
+    return nw.dependencies.is_into_dataframe(thing) or nw.dependencies.is_polars_lazyframe(thing)
 
 
 def _is_columns(thing: Any) -> bool:
