@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from numbers import Integral
 from typing import Any, Self
@@ -31,7 +32,7 @@ from intarsia.runtime import InProcessRuntime, drive
 _PLAIN = "table"
 
 
-class TableClusterer(ClusterMixin, BaseEstimator):
+class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     """Reads tables, runs an algorithm over participants in this process, and keeps what came out."""
 
     # set by the subclasses' __init__
@@ -134,8 +135,9 @@ class TableClusterer(ClusterMixin, BaseEstimator):
         tags.input_tags.allow_nan = self.missing == "observed"
         return tags
 
+    @abstractmethod
     def _algorithm(self, n_local_clusters: Mapping[str, int], seed: int) -> Algorithm:
-        raise NotImplementedError
+        """The algorithm with this estimator's settings."""
 
     def _check_settings(self) -> None:
         check_metric(self.metric)
