@@ -44,8 +44,10 @@ floor: pyproject.toml constraints-floor.txt  ## the tests again, with the oldest
 	$(FLOOR)/python -m pip install --quiet --disable-pip-version-check --constraint constraints-floor.txt --editable '.[cli]' --group dev
 	OMP_NUM_THREADS=1 $(FLOOR)/pytest --numprocesses 2 --dist loadgroup
 
-measure: setup  ## DIM-set 128 and HAR over 20 random splits (about 10 minutes; needs INTARSIA_DATA)
-	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.first_measurements 20
+measure: setup  ## random splits of three datasets and a Gaussian grid, with baselines (needs INTARSIA_DATA); can be stopped and resumed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group experiments
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments run
+	$(BIN)/python -m experiments render
 
 picture: setup  ## draw the demo's output into docs/images/demo.svg
 	@$(BIN)/python -m intarsia.demo --svg docs/images/demo.svg

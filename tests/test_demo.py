@@ -43,6 +43,12 @@ def test_the_hospitals_come_as_any_kind_of_table(backend, kind):
     assert result.n_clusters == 2
 
 
+def test_a_backend_that_is_not_installed_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr("intarsia.datasets.hospitals.find_spec", lambda _: None)
+    with pytest.raises(SettingError, match="pip install polars"):
+        load_heart_disease("polars")
+
+
 def test_an_unknown_backend_is_refused():
     with pytest.raises(SettingError, match="backend must be"):
         load_heart_disease("excel")

@@ -39,7 +39,7 @@ CASES = {
     "only constants shared": (
         {"a": table("xy").assign(x=1.0), "b": table("xz").assign(x=1.0)},
         ex.DisjointFeaturesError,
-        r"share only features that are the same",
+        r"share only features that tell nothing",
     ),
     "no rows": ({"a": table("xy"), "b": table("xy", n=0)}, ex.EmptyTableError, r"'b' has 0 rows"),
     "duplicate columns": (
@@ -92,7 +92,18 @@ def test_bad_tables(case, method):
 
 
 @pytest.mark.parametrize(
-    "thing", [None, "a.csv", ["a.csv", "b.csv"], [table(), None], 7, [], [table(), np.ones((2, 2))], {"a": {"x": 5}}]
+    "thing",
+    [
+        None,
+        "a.csv",
+        ["a.csv", "b.csv"],
+        [table(), None],
+        7,
+        [],
+        [table(), np.ones((2, 2))],
+        [np.ones((2, 2)), np.ones((3, 2))],
+        {"a": {"x": 5}},
+    ],
 )
 def test_what_is_no_table_at_all(thing):
     with pytest.raises(ex.InputError, match="Hint"):
@@ -213,6 +224,8 @@ SETTINGS = [
     ({"method": "one_shot", "exponent": 1e3}, "exponent"),
     ({"method": "one_shot", "bounding_boxes": True}, "bounding_boxes are for proxies"),
     ({"method": []}, "method must be one of"),
+    ({"method": "one_shot", "max_rounds": 3}, "no setting 'max_rounds'.*belongs to method='federated'"),
+    ({"max_round": 3}, "no setting 'max_round'.*max_rounds"),
     ({"scale": np.ones(2)}, "scale must be one of"),
     ({"metric": lambda u, v: float("nan")}, "metric must return a finite number"),
     ({"metric": lambda u, v: 1 / 0}, "metric failed with a ZeroDivisionError"),

@@ -416,6 +416,7 @@ def test_results_speak_for_themselves():
     tables, *_ = three_tables()
     result = intarsia.cluster(tables, 3, random_state=0)
     assert str(result).startswith("3 clusters of 180 rows from 3 participants over 6 features (sizes ")
+    assert list(result.sizes) == list(result.labels)
     assert {k: int(v.sum()) for k, v in result.sizes.items()} == {"a": 50, "b": 60, "c": 70}
     assert sum(c.size for c in result.local_clusters) == 180
     totals = sum(result.sizes.values())

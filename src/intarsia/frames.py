@@ -147,7 +147,7 @@ def settle_missing(table: Table, missing: str) -> Table:
     if blank:
         raise MissingCellsError(
             f"{blank} of {len(table)} rows of {table.owner!r} have no filled cell at all, so nothing tells their cluster. "
-            "Hint: drop them."
+            "Hint: drop them, in pandas with dropna(how='all')."
         )
     return without_empty_columns(table)
 

@@ -181,8 +181,9 @@ def check_comparable(study: Study, owner: IntArray, comparable: BoolArray) -> No
     largest = np.bincount(label).argmax()
     apart = [name for name, part in zip(study.participants, label, strict=True) if part != largest]
     raise DisjointFeaturesError(
-        f"{len(apart)} of {n} participants share only features that are the same for all local clusters, which tell "
-        f"nothing: {quote(apart)}. Hint: leave them out, or add columns that vary and that others have too."
+        f"{len(apart)} of {n} participants share only features that tell nothing (the same for all local clusters, or a "
+        f"single one under the cosine metric): {quote(apart)}. "
+        "Hint: leave them out, or add columns that vary and that others have too."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -78,5 +79,7 @@ def _table(columns: dict[str, FloatArray], backend: str | None) -> Any:
         return columns
     if backend not in {"pandas", "polars", "pyarrow"}:
         raise SettingError(f"backend must be 'pandas', 'polars', 'pyarrow' or None. Got {backend!r} instead.")
+    if find_spec(backend) is None:
+        raise SettingError(f"backend={backend!r} needs {backend}, which is not installed. Hint: pip install {backend}.")
     frame: Any = nw.from_dict(columns, backend=backend)  # type: ignore[arg-type]  # checked just above
     return frame.to_native()

@@ -34,8 +34,8 @@ def advice(
         yield (
             UnitsWarning,
             (
-                f"{len(dominant)} feature(s) reach over {FAR_APART:.0f} times farther than the typical one, decide nearly "
-                f"alone: {quote(dominant)}. Hint: scale='standard' if units differ."
+                f"{len(dominant)} feature(s) reach over {FAR_APART:.0f} times farther than the typical one and decide "
+                f"nearly alone: {quote(dominant)}. Hint: scale='standard' if units differ."
             ),
         )
     if report.case is None:

@@ -125,7 +125,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         if is_many(X) or has_text_names(X) or not self._fitted_plain:
             return self.result_.predict(X)
         values = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
-        table = table_of("the new table", self.result_.feature_names, values)
+        table = table_of("new rows", self.result_.feature_names, values)
         if self.missing == "error":
             settle_missing(table, self.missing)
         return predict_table(self.result_.outcome.model, table)

@@ -7,9 +7,9 @@ from typing import Any
 from intarsia.estimators.federated import FederatedClustering
 from intarsia.estimators.one_shot import OneShotClustering
 from intarsia.estimators.result import ClusteringResult
-from intarsia.exceptions import SettingError
+from intarsia.exceptions import SettingError, quote
 
-METHODS = {"federated": FederatedClustering, "one_shot": OneShotClustering}
+METHODS: dict[str, Any] = {"federated": FederatedClustering, "one_shot": OneShotClustering}
 
 
 def cluster(tables: Any, n_clusters: int | None, *, method: str = "federated", **settings: Any) -> ClusteringResult:
@@ -19,7 +19,8 @@ def cluster(tables: Any, n_clusters: int | None, *, method: str = "federated", *
     ----------
     tables : mapping or sequence of tables
         One per participant: pandas, polars or pyarrow tables, or mappings of column names to arrays. Columns are matched
-        by name. Rows are never shared between participants, nor looked at together.
+        by name. Rows are never shared between participants, nor looked at together. A single table or matrix is
+        clustered as it is.
     n_clusters : int or None
         K. None lets the one-shot method choose.
     method : {"federated", "one_shot"}
@@ -41,5 +42,11 @@ def cluster(tables: Any, n_clusters: int | None, *, method: str = "federated", *
     """
     if not isinstance(method, str) or method not in METHODS:
         raise SettingError(f"method must be one of {tuple(METHODS)}. Got {method!r} instead.")
+    known = METHODS[method]._get_param_names()  # noqa: SLF001  (scikit-learn's own way to ask)
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        elsewhere = [other for other, kind in METHODS.items() if unknown[0] in kind._get_param_names()]  # noqa: SLF001
+        hint = f"{unknown[0]!r} belongs to method={elsewhere[0]!r}" if elsewhere else f"there are {', '.join(known)}"
+        raise SettingError(f"method={method!r} has no setting {quote(unknown)}. Hint: {hint}.")
     result: ClusteringResult = METHODS[method](n_clusters, **settings).fit_result(tables)
     return result

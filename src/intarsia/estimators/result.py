@@ -25,7 +25,8 @@ class ClusteringResult:
     Attributes
     ----------
     labels : dict
-        By participant, the global cluster of each of its rows, in the table's own order; −1 for noise.
+        By participant, the global cluster of each of its rows, in the table's own order; −1 for noise. Keys are the
+        mapping's own, 0, 1, … for a sequence of tables, and ``"table"`` for a single one.
     local_labels : dict
         By participant, the local cluster that each row was in before any grouping.
     feature_names : tuple of str
@@ -65,7 +66,7 @@ class ClusteringResult:
     @property
     def sizes(self) -> dict[Hashable, IntArray]:
         """By participant, how many of its rows are in each global cluster."""
-        return {self.keys[name]: np.asarray(sizes) for name, sizes in self.outcome.sizes.items()}
+        return {key: np.asarray(self.outcome.sizes[name]) for name, key in self.keys.items()}
 
     @property
     def confidence(self) -> float:
@@ -94,7 +95,7 @@ class ClusteringResult:
         model = self.outcome.model
         if is_many(tables):
             return {key: predict_table(model, read_table(table, str(key))) for key, table in keyed(tables).items()}
-        return predict_table(model, read_table(tables, "the new table"))
+        return predict_table(model, read_table(tables, "new rows"))
 
     def __str__(self) -> str:
         rows = sum(len(labels) for labels in self.labels.values())

@@ -20,7 +20,11 @@ def is_many(tables: Any) -> bool:
     if not isinstance(tables, list | tuple):
         return False
     # a list of rows is a matrix; one with a table in it, or nothing that could be a row, is meant as a list of tables
-    return not tables or any(is_table(table) or table is None or isinstance(table, str) for table in tables)
+    return not tables or any(_meant_as_table(thing) for thing in tables)
+
+
+def _meant_as_table(thing: Any) -> bool:
+    return is_table(thing) or thing is None or isinstance(thing, str) or getattr(thing, "ndim", 0) == 2
 
 
 def has_text_names(table: Any) -> bool:

@@ -1,0 +1,55 @@
+"""Results on disk: one CSV per study, one row per split and way, appended as soon as it is known."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from pathlib import Path
+
+from experiments.measuring import COLUMNS
+
+KEYS = ("study", "layout", "split", "way")
+HEADER = (*KEYS, *COLUMNS)
+
+
+def folder() -> Path:
+    return Path(os.environ.get("INTARSIA_RESULTS", "experiments/results"))
+
+
+def path_of(study: str) -> Path:
+    return folder() / f"{study.lower().replace('/', '-').replace(' ', '_')}.csv"
+
+
+def read(study: str) -> list[dict[str, object]]:
+    """All whole rows; a last line that was cut off in the middle of writing is left out."""
+    path = path_of(study)
+    if not path.exists():
+        return []
+    rows = []
+    for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+        if None in row or None in row.values():
+            continue
+        rows.append({key: row[key] for key in KEYS} | {key: float(row[key] or math.nan) for key in COLUMNS})
+    return rows
+
+
+def done(study: str) -> set[tuple[str, str, str]]:
+    """(layout, split, way) of every row that is there."""
+    return {(str(row["layout"]), str(row["split"]), str(row["way"])) for row in read(study)}
+
+
+def append(study: str, rows: list[dict[str, object]]) -> None:
+    path = path_of(study)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    if text and not text.endswith("\n"):  # the last run was killed while it wrote
+        path.write_text(text[: text.rfind("\n") + 1], encoding="utf-8")
+    new = not text
+    with path.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, HEADER)
+        if new:
+            writer.writeheader()
+        writer.writerows(
+            {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()} for row in rows
+        )
