@@ -464,6 +464,17 @@ def test_numpy_generators_seed_a_run():
     np.testing.assert_array_equal(first.centroids, second.centroids)
 
 
+@pytest.mark.parametrize("estimator", BOTH)
+def test_one_participant_has_as_many_clusters_as_are_wanted_whatever_its_silhouettes_say(estimator):
+    X, _ = blobs(k=2, gap=20.0)
+    table = pd.DataFrame(X, columns=list("pqrstu"))
+    model = estimator(3, random_state=0).fit({"only": table})
+    assert len(np.unique(model.labels_["only"])) == 3
+    np.testing.assert_array_equal(
+        model.labels_["only"], estimator(3, random_state=0).fit({"only": table}).labels_["only"]
+    )
+
+
 def test_one_cluster_is_everybody():
     tables, *_ = three_tables()
     for method in ("federated", "one_shot"):

@@ -63,7 +63,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         read: dict[Hashable, Table] = (
             read_tables(keyed(tables), self.missing) if many else {_PLAIN: self._plain(tables)}
         )
-        result = self._run(read, plain=not many)
+        result = self._run(read)
         self._keep(result, plain=not many)
         return result
 
@@ -84,15 +84,15 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             )
         return settle_missing(table, self.missing)
 
-    def _run(self, tables: Mapping[Hashable, Table], *, plain: bool) -> ClusteringResult:
+    def _run(self, tables: Mapping[Hashable, Table]) -> ClusteringResult:
         keys = {str(key): key for key in tables}
         names_of = {str(key): table.given_names for key, table in tables.items()}
         if not getattr(self, "allow_partial", False):
             check_connected(names_of)
         local = for_each(self.local, list(tables), "local")
         participants = [Participant(table, local[str(key)], self.metric) for key, table in tables.items()]
-        # one plain matrix is an ordinary clustering problem: K is K
-        fixed = self.n_clusters if plain and self.n_local_clusters is None else self.n_local_clusters
+        # one table is an ordinary clustering problem: K is K
+        fixed = self.n_clusters if len(tables) == 1 and self.n_local_clusters is None else self.n_local_clusters
         fixed_for = for_each(fixed, list(tables), "n_local_clusters")
         outcome = drive(self._algorithm(fixed_for, _seed(self.random_state)), InProcessRuntime(participants))
         report = check_assumptions(outcome)
