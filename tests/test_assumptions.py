@@ -51,6 +51,30 @@ def test_doubtful_local_clusters_are_named():
     assert ("a", 0) not in result.assumptions.doubtful
 
 
+@pytest.mark.parametrize("method", ["federated", "one_shot"])
+def test_a_participant_that_holds_one_cluster_but_was_cut_into_many_is_pointed_out(method):
+    rng = np.random.default_rng(6)
+    truth = np.arange(90) % 3
+    centres = np.array([[0.0, 0, 0, 0, 0], [12, -12, 12, -12, 12], [-12, 12, 12, 12, -12]])
+    everything = {k: dict(zip("pqrst", (centres[truth] + rng.normal(size=(90, 5))).T, strict=True)) for k in "ab"}
+    one = dict(zip("rstuv", rng.normal(size=(60, 5)).T, strict=True))
+    with pytest.warns(
+        intarsia.AssumptionWarning, match=r"1 participant\(s\) show no clusters.*'c'.*n_local_clusters={'c': 1}"
+    ):
+        result = intarsia.cluster({**everything, "c": one}, 3, method=method, random_state=0)
+    assert result.assumptions.unstructured == ("c",)
+    with pytest.warns(intarsia.AssumptionWarning, match="features that none"):
+        told = intarsia.cluster({**everything, "c": one}, 3, method=method, n_local_clusters={"c": 1}, random_state=0)
+    assert told.assumptions.unstructured == ()
+    assert len(set(told.labels["c"])) == 1
+
+
+def test_where_nobody_is_clear_nobody_is_pointed_out():
+    rng = np.random.default_rng(7)
+    tables = {k: {c: rng.normal(size=60) for c in "pqr"} for k in "abc"}
+    assert intarsia.cluster(tables, 3, random_state=0).assumptions.unstructured == ()
+
+
 def test_order_preservation_is_one_when_everybody_sees_everything():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60, 4)) + 4 * np.repeat([[0.0], [1.0]], 30, axis=0)

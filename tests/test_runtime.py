@@ -161,6 +161,7 @@ LIES = {
     "refined to nothing": (Refinement, lambda r: changed(r, values=r.values * np.nan)),
     "refined sizes": (Refinement, lambda r: changed(r, sizes=r.sizes - 1000)),
     "refined shape": (Refinement, lambda r: changed(r, counts=r.counts[:1])),
+    "a clarity beyond measure": (LocalSummary, lambda r: changed(r, clarity=float("nan"))),
     "no rows": (Description, lambda r: changed(r, n_rows=-5)),
     "half a row": (LocalSummary, lambda r: changed(r, counts=r.counts / 7)),
     "sizes that do not fit": (Labelled, lambda r: changed(r, sizes=np.ones(7, dtype=int))),

@@ -18,6 +18,7 @@ from intarsia.core.centroids import merge
 from intarsia.core.distances import Extent, Metric, check_metric, extent_of, phi_of_pairs
 from intarsia.core.features import is_complete, is_connected, overlap_graph
 from intarsia.core.meta_clustering import LocalCentroids, distances_to_own
+from intarsia.core.n_clusters import CLEAR, NO_STRUCTURE
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import InputError, quote
 from intarsia.results import Outcome
@@ -43,12 +44,17 @@ class ClusterAssumptions:
 
 @dataclass(frozen=True)
 class AssumptionReport:
-    """What could be checked of Assumptions 1 to 3."""
+    """What could be checked of Assumptions 1 to 3.
+
+    ``doubtful`` names local clusters (participant, number) whose group is hardly better than the next; ``unstructured``
+    participants that were cut into clusters although, unlike most, they show none.
+    """
 
     connected: bool
     complete: bool
     clusters: tuple[ClusterAssumptions, ...]
     doubtful: tuple[tuple[str, int], ...]
+    unstructured: tuple[str, ...] = ()
 
     @property
     def covered(self) -> bool:
@@ -110,7 +116,18 @@ def check_assumptions(outcome: Outcome) -> AssumptionReport:
         # a participant with too few rows to look for clusters took them for one, which may be several
         if c.margin < DOUBTFUL or (alone and n_groups > 1 and c.size < 2 * n_groups)
     )
-    return AssumptionReport(is_connected(graph), is_complete(graph), tuple(clusters), doubtful)
+    return AssumptionReport(is_connected(graph), is_complete(graph), tuple(clusters), doubtful, _unstructured(outcome))
+
+
+def _unstructured(outcome: Outcome) -> tuple[str, ...]:
+    """Participants whose rows show no clusters while those of most others do: they may hold fewer than they were cut into.
+
+    Where nobody's clusters are clear, it says nothing about anyone.
+    """
+    clarity = outcome.clarity
+    if len(clarity) < 2 or float(np.median(list(clarity.values()))) <= CLEAR:
+        return ()
+    return tuple(name for name, clear in sorted(clarity.items()) if clear <= NO_STRUCTURE)
 
 
 def order_preservation_rate(

@@ -122,7 +122,8 @@ class Description(Message, frozen=True, tag="reply.description"):
 class LocalSummary(Message, frozen=True, tag="reply.summary"):
     """All that leaves a participant about its clusters: centroid, count per feature, size, density, box.
 
-    ``values`` and ``counts`` are clusters × features; an entry with count 0 is hidden. ``covariances`` has one array
+    ``values`` and ``counts`` are clusters × features; an entry with count 0 is hidden. ``clarity`` is the mean silhouette of
+    the least clear cluster, where the participant looked at silhouettes. ``covariances`` has one array
     per cluster over the features that the cluster sees: 1-d for a diagonal, 2-d for a full matrix.
     """
 
@@ -130,6 +131,7 @@ class LocalSummary(Message, frozen=True, tag="reply.summary"):
     values: Array
     counts: Array
     sizes: Array
+    clarity: float | None = None
     covariances: tuple[Array, ...] | None = None
     low: Array | None = None
     high: Array | None = None

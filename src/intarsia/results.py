@@ -71,7 +71,10 @@ class Aggregation:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What the coordinator knows at the end. No label is in it: those stay with the participants."""
+    """What the coordinator knows at the end. No label is in it: those stay with the participants.
+
+    ``clarity`` is the mean silhouette of each participant's least clear local cluster, where it was looked at.
+    """
 
     model: GlobalModel
     participants: tuple[str, ...]
@@ -79,6 +82,7 @@ class Outcome:
     local_centroids: MaskedCentroids
     local_clusters: tuple[LocalCluster, ...]
     aggregation: Aggregation
+    clarity: Mapping[str, float] = field(default_factory=dict)
     sizes: Mapping[str, IntArray] = field(default_factory=dict)
     rounds: tuple[RoundInfo, ...] = ()
     converged: bool = True

@@ -137,6 +137,7 @@ class Gathered:
     centroids: MaskedCentroids
     owner: IntArray
     sizes: IntArray
+    clarity: Mapping[str, float] = field(default_factory=dict)
 
 
 def gather(study: Study, summaries: Mapping[str, LocalSummary]) -> Gathered:
@@ -152,7 +153,10 @@ def gather(study: Study, summaries: Mapping[str, LocalSummary]) -> Gathered:
         owner.append(np.full(n, i, dtype=np.intp))
         sizes.append(summary.sizes)
     return Gathered(
-        MaskedCentroids.of(np.concatenate(values), np.concatenate(counts)), np.concatenate(owner), np.concatenate(sizes)
+        MaskedCentroids.of(np.concatenate(values), np.concatenate(counts)),
+        np.concatenate(owner),
+        np.concatenate(sizes),
+        {name: summary.clarity for name, summary in summaries.items() if summary.clarity is not None},
     )
 
 
@@ -230,6 +234,7 @@ def check_summary(name: str, reply: LocalSummary) -> None:
             f"participant {name!r} found no cluster at all (every row is noise). "
             "Hint: give it a less strict local algorithm, or leave it out."
         )
+    _require(reply.clarity is None or -1 <= reply.clarity <= 1, name, "a clarity that is no silhouette")
     _require(bool((reply.sizes > 0).all() and (reply.sizes < _MOST_ROWS).all()), name, "a cluster without rows")
     _check_numbers(name, reply.values, reply.counts)
     if reply.covariances is not None:

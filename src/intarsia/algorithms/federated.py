@@ -222,6 +222,7 @@ def _labelled(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Ste
         local_centroids=grouped.gathered.centroids,
         local_clusters=local_clusters(study, grouped.gathered, grouped.groups, grouped.margins),
         aggregation=grouped.aggregation,
+        clarity=grouped.gathered.clarity,
         sizes=sizes_of(labelled, study.participants, len(run.centres)),
         rounds=run.rounds,
         converged=run.converged,

@@ -226,7 +226,7 @@ class OneShotAlgorithm:
 
 def _in_common_units(study: Study, gathered: Gathered) -> Gathered:
     values = (gathered.centroids.values - study.shift) / study.scale
-    return Gathered(MaskedCentroids.of(values, gathered.centroids.counts), gathered.owner, gathered.sizes)
+    return replace(gathered, centroids=MaskedCentroids.of(values, gathered.centroids.counts))
 
 
 def _densities(study: Study, summaries: Mapping[str, LocalSummary]) -> list[Gaussian]:
@@ -276,6 +276,7 @@ def _outcome(study: Study, gathered: Gathered, attraction: Attraction, grouping:
         local_centroids=gathered.centroids,
         local_clusters=local_clusters(study, gathered, groups, clear.tolist()),
         aggregation=grouping.aggregation,
+        clarity=gathered.clarity,
         merge_tree=grouping.tree,
         silhouettes=grouping.silhouettes,
     )

@@ -14,6 +14,9 @@ from intarsia.core.densities import Gaussian
 from intarsia.core.distances import Extent
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
+# Kaufman and Rousseeuw (1990): up to 0.25 a silhouette shows no substantial structure, up to 0.5 one that may be artificial
+NO_STRUCTURE, CLEAR = 0.25, 0.5
+
 
 def expected_distances(densities: Sequence[Gaussian], seen: BoolArray, extent: Extent) -> FloatArray:
     """Root mean squared rescaled distance between points of two clusters, and within one; NaN where incomparable."""

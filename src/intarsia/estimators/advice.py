@@ -38,6 +38,15 @@ def advice(
                 f"nearly alone: {quote(dominant)}. Hint: scale='standard' if units differ."
             ),
         )
+    if report.unstructured:
+        yield (
+            AssumptionWarning,
+            (
+                f"{len(report.unstructured)} participant(s) show no clusters of their own while most others do: "
+                f"{quote(report.unstructured)}. They may hold fewer clusters than they were cut into. "
+                f"Hint: n_local_clusters={{{report.unstructured[0]!r}: 1}} if it is known to hold one."
+            ),
+        )
     if report.case is None:
         yield (
             AssumptionWarning,

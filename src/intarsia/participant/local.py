@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import nan_euclidean_distances
 
 from intarsia.core.agglomeration import renumber
 from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.n_clusters import CLEAR, NO_STRUCTURE
 from intarsia.core.observed_kmeans import lloyd, observed_kmeans
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -22,8 +23,6 @@ from intarsia.exceptions import LocalAlgorithmError, MissingCellsError, TooFewRo
 
 N_INIT = 10
 SILHOUETTE_ROWS = 1000  # a silhouette costs the square of the rows; a sample of this size is close enough to choose K
-# Kaufman and Rousseeuw (1990): up to 0.25 a silhouette shows no substantial structure, up to 0.5 one that may be artificial
-NO_STRUCTURE, CLEAR = 0.25, 0.5
 
 
 @dataclass(frozen=True)
@@ -105,6 +104,13 @@ def _fit_predict(estimator: Any, rows: FloatArray) -> IntArray:
     return result
 
 
+class Chosen(NamedTuple):
+    """Labels, and the mean silhouette of the least clear cluster where it was looked at."""
+
+    labels: IntArray
+    clarity: float | None
+
+
 def choose_labels(
     algorithm: LocalAlgorithm,
     rows: FloatArray,
@@ -112,7 +118,7 @@ def choose_labels(
     expected: int | None,
     most: int,
     rng: np.random.Generator,
-) -> IntArray:
+) -> Chosen:
     """Cluster with as many clusters as the silhouette suggests, at most ``most``.
 
     Where the number of global clusters is unknown, that is the number with the highest mean silhouette. Where it is
@@ -121,20 +127,19 @@ def choose_labels(
     without any structure are taken for all the clusters if there are two or more for each, and for a single one if not.
     The algorithm is tried with ``expected`` clusters first, then with fewer and fewer.
     """
-    if expected == 2 and len(rows) >= 4:
-        return algorithm.cluster(rows, observed, 2, rng)
     most = min(most, len(rows) // 2)  # clusters of single rows are no clusters
     everything = np.zeros(len(rows), dtype=np.intp)
     if expected is None:
-        return _highest_silhouette(algorithm, rows, observed, most, rng) if most >= 2 else everything
+        return Chosen(_highest_silhouette(algorithm, rows, observed, most, rng) if most >= 2 else everything, None)
     whole = algorithm.cluster(rows, observed, expected, rng) if most >= expected else everything
-    if _silhouettes(rows, observed, whole, rng).min() > NO_STRUCTURE:
-        return whole
+    clarity = float(_silhouettes(rows, observed, whole, rng).min())
+    if clarity > NO_STRUCTURE:
+        return Chosen(whole, clarity)
     for k in range(min(most, expected - 1), 1, -1):
         labels = algorithm.cluster(rows, observed, k, rng)
-        if _silhouettes(rows, observed, labels, rng).min() > CLEAR:
-            return labels
-    return whole
+        if (of_fewer := float(_silhouettes(rows, observed, labels, rng).min())) > CLEAR:
+            return Chosen(labels, of_fewer)
+    return Chosen(whole, clarity if most >= expected > 1 else None)
 
 
 def _highest_silhouette(

@@ -33,7 +33,7 @@ from intarsia.messages import (
     Summarize,
     Units,
 )
-from intarsia.participant.local import LocalAlgorithm, choose_labels
+from intarsia.participant.local import Chosen, LocalAlgorithm, choose_labels
 
 _MOST_CENTRES = 1_000_000
 
@@ -97,9 +97,9 @@ class Participant:
     def _(self, request: Summarize) -> Reply:
         rows = self._rows(request.units)
         moments = moments_of(rows, self._table.observed) if request.own_units else None
-        labels = self._cluster((rows - moments.mean) / _scale_of(moments) if moments else rows, request)
-        self._local_labels = labels
-        return _summary(self._table, rows, labels, request, moments)
+        chosen = self._cluster((rows - moments.mean) / _scale_of(moments) if moments else rows, request)
+        self._local_labels = chosen.labels
+        return _summary(self._table, rows, chosen, request, moments)
 
     @_answer.register
     def _(self, request: Refine) -> Reply:
@@ -164,11 +164,11 @@ class Participant:
     def _nearest(self, rows: FloatArray, centres: MaskedCentroids, extent: Extent) -> IntArray:
         return nearest_centre(rows, self._table.observed, centres.values, centres.seen, extent, self._metric)
 
-    def _cluster(self, rows: FloatArray, request: Summarize) -> IntArray:
+    def _cluster(self, rows: FloatArray, request: Summarize) -> Chosen:
         rng = stream(request.seed, self.name, "summarize")
         observed = self._table.observed
         if self._local.estimator is not None:
-            return self._local.cluster(rows, observed, 0, rng)
+            return Chosen(self._local.cluster(rows, observed, 0, rng), None)
         if request.n_local_clusters is None:
             return choose_labels(self._local, rows, observed, request.n_clusters, request.max_local_clusters, rng)
         if request.n_local_clusters > len(rows):
@@ -176,7 +176,7 @@ class Participant:
                 f"participant {self.name!r} was asked for {request.n_local_clusters} clusters of {len(rows)} row(s). "
                 "Hint: ask for fewer local clusters, or leave participants this small out."
             )
-        return self._local.cluster(rows, observed, request.n_local_clusters, rng)
+        return Chosen(self._local.cluster(rows, observed, request.n_local_clusters, rng), None)
 
 
 def _about(name: str, error: IntarsiaError) -> str:
@@ -197,8 +197,9 @@ def _scale_of(moments: Moments) -> FloatArray:
 
 
 def _summary(
-    table: Table, rows: FloatArray, labels: IntArray, request: Summarize, moments: Moments | None
+    table: Table, rows: FloatArray, chosen: Chosen, request: Summarize, moments: Moments | None
 ) -> LocalSummary:
+    labels = chosen.labels
     n_clusters = int(labels.max(initial=-1)) + 1
     centroids = centroids_of_rows(rows, table.observed, labels, n_clusters)
     of_each: Callable[[int], tuple[FloatArray, BoolArray]] = lambda k: (  # noqa: E731
@@ -219,6 +220,7 @@ def _summary(
         values=centroids.values,
         counts=centroids.counts,
         sizes=_sizes(labels, n_clusters),
+        clarity=chosen.clarity,
         covariances=covariances,
         low=low,
         high=high,
