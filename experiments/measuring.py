@@ -35,6 +35,7 @@ OURS = {
     "one-shot, search": (OneShotAlgorithm, {}),
     "one-shot, greedy, exact": (OneShotAlgorithm, {"aggregation": "greedy"}),
     "one-shot, greedy, 100 proxies": (OneShotAlgorithm, {"aggregation": "greedy", "force": "sampled"}),
+    "one-shot, search, K chosen": (OneShotAlgorithm, {"n_clusters": None}),
 }
 CEILING = "ceiling: true masked centroids"
 WAYS = (*OURS, CEILING, *BASELINES)
@@ -58,14 +59,13 @@ class CountingRuntime(InProcessRuntime):
         return replies
 
 
-def measure(split: Split, k: int | None, seed: int, way: str) -> dict[str, float]:
+def measure(split: Split, k: int, seed: int, way: str) -> dict[str, float]:
     """Every column of :data:`COLUMNS` that makes sense for this way; the others are NaN."""
     started = time.perf_counter()
     row = dict.fromkeys(COLUMNS, float("nan"))
     if way in OURS:
         row |= _ours(split, k, seed, way)
     else:
-        assert k is not None
         labels = ceiling(split) if way == CEILING else BASELINES[way].label(split, k, seed)
         rows = np.bincount(split.participant)
         pooled = way == CEILING or BASELINES[way].pools_rows
@@ -82,13 +82,13 @@ def _agreement(split: Split, labels: np.ndarray) -> dict[str, float]:
     }
 
 
-def _ours(split: Split, k: int | None, seed: int, way: str) -> dict[str, float]:
+def _ours(split: Split, k: int, seed: int, way: str) -> dict[str, float]:
     kind, settings = OURS[way]
     people = [Participant(read_table(table, name)) for name, table in split.tables().items()]
     runtime = CountingRuntime(people)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", intarsia.exceptions.IntarsiaWarning)
-        outcome = drive(kind(n_clusters=k, seed=seed, **settings), runtime)
+        outcome = drive(kind(**{"n_clusters": k, "seed": seed, **settings}), runtime)
     found = _agreement(split, split.in_order({person.name: person.labels for person in people}))
     found |= _grouping(split, outcome, {person.name: person.local_labels for person in people})
     found["bytes_out"] = float(np.mean(list(runtime.bytes_out.values())))
