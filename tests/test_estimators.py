@@ -475,6 +475,16 @@ def test_one_participant_has_as_many_clusters_as_are_wanted_whatever_its_silhoue
     )
 
 
+def test_a_model_of_a_matrix_without_names_goes_by_position():
+    X, _ = blobs()
+    model = FederatedClustering(3, random_state=0).fit(X)
+    with pytest.raises(intarsia.exceptions.NonNumericError, match="name") as error:
+        model.predict(pd.DataFrame(X).rename(columns=str).assign(name="Mrs Secret"))
+    assert "Secret" not in str(error.value)
+    named = pd.DataFrame(X, columns=list("fedcba"))  # not in the order of the alphabet
+    np.testing.assert_array_equal(model.predict(named), model.labels_)
+
+
 def test_one_cluster_is_everybody():
     tables, *_ = three_tables()
     for method in ("federated", "one_shot"):

@@ -49,6 +49,10 @@ class Table:
         """The same rows in another order."""
         return Table(self.owner, self.names, self.given_names, self.values[order], self.observed[order])
 
+    def in_given_order(self) -> FloatArray:
+        """The cells with columns as their owner keeps them."""
+        return self.values[:, [self.names.index(name) for name in self.given_names]]
+
     @property
     def is_complete(self) -> bool:
         """Whether no cell is empty."""

@@ -164,10 +164,12 @@ def search(problem: Problem, starts: Iterable[IntArray]) -> SearchResult:
         if is_allowed(problem, groups):
             found.setdefault(groups.tobytes(), _rated(problem, groups))
     ranked = sorted(found.values(), key=lambda entry: entry[:2])
-    (pieces, loss, groups), rival = ranked[0], ranked[1] if len(ranked) > 1 else None
-    sure = rival is None or rival[0] > pieces
-    confidence = 1.0 if sure or rival is None else _gap(loss, rival[1])
-    return SearchResult(groups, loss, None if rival is None else rival[1], confidence, n_different)
+    pieces, loss, groups = ranked[0]
+    if len(ranked) == 1:
+        return SearchResult(groups, loss, None, 1.0, n_different)
+    rival_pieces, runner_up, _ = ranked[1]
+    confidence = _gap(loss, runner_up) if rival_pieces == pieces else 1.0
+    return SearchResult(groups, loss, runner_up, confidence, n_different)
 
 
 def _rated(problem: Problem, groups: IntArray) -> tuple[int, float, IntArray]:

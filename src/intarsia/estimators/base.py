@@ -122,8 +122,11 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         have the columns of the one that was fitted.
         """
         check_is_fitted(self)
-        if is_many(X) or has_text_names(X) or not self._fitted_plain:
+        by_name = not self._fitted_plain or hasattr(self, "feature_names_in_")
+        if is_many(X) or not self._fitted_plain or (by_name and has_text_names(X)):
             return self.result_.predict(X)
+        if has_text_names(X):  # the model was fitted on a matrix without names, so columns go by position
+            X = read_table(X, "new rows").in_given_order()
         values = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
         table = table_of("new rows", self.result_.feature_names, values)
         if self.missing == "error":
