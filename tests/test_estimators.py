@@ -153,7 +153,8 @@ def test_a_full_step_with_complete_overlap_is_lloyd_on_the_pooled_rows():
     tables = {k: pd.DataFrame(X[i::3], columns=list("xyz")) for i, k in enumerate("abc")}
     start = intarsia.cluster(tables, 4, max_rounds=0, random_state=0).centroids
     for rounds in (1, 3):
-        ours = intarsia.cluster(tables, 4, step_size=1.0, max_rounds=rounds, tol=0.0, random_state=0).centroids
+        settings = {"step_size": 1.0, "refinement": "plain", "n_rivals": 0, "tol": 0.0, "random_state": 0}
+        ours = intarsia.cluster(tables, 4, max_rounds=rounds, **settings).centroids
         theirs = start
         for _ in range(rounds):
             nearest = np.linalg.norm(X[:, None] - theirs[None], axis=2).argmin(axis=1)
@@ -174,9 +175,10 @@ def test_tol_ends_the_rounds_sooner_or_later():
     rng = np.random.default_rng(3)
     tables = {k: {"x": rng.normal(size=80), "y": rng.normal(size=80)} for k in "ab"}
     rounds = [
-        len(intarsia.cluster(tables, 3, random_state=0, tol=tol, max_rounds=100).rounds) for tol in (0.5, 1e-2, 1e-6)
+        len(intarsia.cluster(tables, 3, random_state=0, tol=tol, max_rounds=100, n_rivals=0).rounds)
+        for tol in (0.5, 1e-2, 1e-6)
     ]
-    assert rounds[0] == 1
+    assert rounds[0] == 2  # as printed, and then judged by the others
     assert rounds[0] < rounds[1] < rounds[2]
 
 
@@ -490,3 +492,47 @@ def test_one_cluster_is_everybody():
     for method in ("federated", "one_shot"):
         result = intarsia.cluster(tables, 1, method=method, random_state=0)
         assert all((labels == 0).all() for labels in result.labels.values())
+
+
+def chain_with_a_poor_link(seed, n=150):
+    """a and c are clear, and only b overlaps with both; but b's own k-means follows a column that means nothing."""
+    rng = np.random.default_rng(seed)
+    truth = {name: rng.integers(2, size=n) for name in "abc"}
+    noisy = lambda name: 2.0 * truth[name] + 0.3 * rng.normal(size=n)
+    tables = {
+        "a": {"u": noisy("a"), "p": noisy("a")},
+        "b": {"p": noisy("b"), "q": noisy("b"), "other": 3.0 * rng.integers(2, size=n) + 0.3 * rng.normal(size=n)},
+        "c": {"q": noisy("c"), "v": noisy("c")},
+    }
+    return tables, truth
+
+
+@pytest.mark.filterwarnings("ignore::intarsia.AssumptionWarning")
+def test_rows_decide_what_local_centroids_cannot():
+    right = {0: 0, 3: 0}
+    for seed in range(10):
+        tables, truth = chain_with_a_poor_link(seed)
+        everyone = np.concatenate([truth[name] for name in "abc"])
+        for n_rivals in right:
+            result = intarsia.cluster(tables, 2, n_rivals=n_rivals, random_state=seed)
+            labels = np.concatenate([result.labels[name] for name in "abc"])
+            right[n_rivals] += intarsia.metrics.clustering_accuracy(everyone, labels) > 0.95
+            assert result.outcome.aggregation.overruled <= (n_rivals > 0)
+            if result.outcome.aggregation.overruled:
+                assert result.confidence == 0.0
+                assert "decided on the rows" in str(result)
+    assert right[3] == 10
+    assert right[0] < 10
+
+
+@pytest.mark.filterwarnings("ignore::intarsia.AssumptionWarning")
+def test_trials_come_first_and_plain_rounds_last():
+    tables, _ = chain_with_a_poor_link(0)
+    result = intarsia.cluster(tables, 2, tol=0.0, max_rounds=12, random_state=0)
+    printed = intarsia.cluster(tables, 2, tol=0.0, max_rounds=3, n_rivals=0, refinement="plain", random_state=0)
+    kinds = [r.kind for r in result.rounds]
+    assert kinds == sorted(kinds, key=["trial", "crosswise", "plain"].index)
+    assert set(kinds) >= {"trial", "crosswise"}
+    assert {r.kind for r in printed.rounds} == {"plain"}
+    misfits = [r.misfit for r in printed.rounds]
+    assert misfits == sorted(misfits, reverse=True)

@@ -20,6 +20,7 @@ from intarsia.messages import (
     LocalSummary,
     Moments,
     Refine,
+    Refined,
     Refinement,
     Summarize,
     Units,
@@ -35,14 +36,14 @@ CENTRES = Centres(values=A, known=A > 1, low=V, high=V)
 REQUESTS = [
     Describe(moments=True),
     Summarize(seed=1, n_clusters=None, n_local_clusters=3, max_local_clusters=9, units=UNITS, density="gaussian"),
-    Refine(seed=1, round=2, centres=CENTRES, min_points=1, max_iter=10),
+    Refine(seed=1, round=2, rivals=(CENTRES, CENTRES), min_points=1, max_iter=10),
     Label(centres=CENTRES, units=UNITS),
     Assign(groups=np.array([0, 1]), n_groups=2),
 ]
 REPLIES = [
     Description(features=("a", "b"), n_rows=5, moments=Moments(count=V, mean=V, m2=V)),
     LocalSummary(features=("a",), values=A, counts=A, sizes=np.array([1, 2]), covariances=(V, A), low=A, high=A),
-    Refinement(values=A, counts=A, sizes=np.array([1, 2])),
+    Refinement(refined=(Refined(values=A, counts=A, sizes=np.array([1, 2]), misfit=0.5),)),
     Labelled(sizes=np.array([3, 4])),
     Failure(error="InputError", message="no"),
 ]

@@ -143,11 +143,15 @@ def changed(reply, **fields):
     return type(reply)(**{f: fields.get(f, getattr(reply, f)) for f in reply.__struct_fields__})
 
 
+def rerefined(reply, **fields):
+    return changed(reply, refined=tuple(changed(one, **fields) for one in reply.refined))
+
+
 LIES = {
     "silence": (Description, lambda r: None),
     "another kind": (
         Description,
-        lambda r: Refinement(values=np.ones((1, 1)), counts=np.ones((1, 1)), sizes=np.ones(1, dtype=int)),
+        lambda r: Refinement(refined=()),
     ),
     "no features": (Description, lambda r: changed(r, features=())),
     "a feature twice": (Description, lambda r: changed(r, features=("y", "y"))),
@@ -158,9 +162,13 @@ LIES = {
     "negative counts": (LocalSummary, lambda r: changed(r, counts=-r.counts)),
     "infinite counts": (LocalSummary, lambda r: changed(r, counts=r.counts * np.inf)),
     "empty clusters": (LocalSummary, lambda r: changed(r, sizes=r.sizes * 0)),
-    "refined to nothing": (Refinement, lambda r: changed(r, values=r.values * np.nan)),
-    "refined sizes": (Refinement, lambda r: changed(r, sizes=r.sizes - 1000)),
-    "refined shape": (Refinement, lambda r: changed(r, counts=r.counts[:1])),
+    "refined to nothing": (Refinement, lambda r: rerefined(r, values=r.refined[0].values * np.nan)),
+    "refined sizes": (Refinement, lambda r: rerefined(r, sizes=r.refined[0].sizes - 1000)),
+    "refined shape": (Refinement, lambda r: rerefined(r, counts=r.refined[0].counts[:1])),
+    "an endless misfit": (Refinement, lambda r: rerefined(r, misfit=float("inf"))),
+    "a negative misfit": (Refinement, lambda r: rerefined(r, misfit=-1.0)),
+    "one answer too many": (Refinement, lambda r: changed(r, refined=r.refined * 2)),
+    "no answer": (Refinement, lambda r: changed(r, refined=())),
     "a clarity beyond measure": (LocalSummary, lambda r: changed(r, clarity=float("nan"))),
     "no rows": (Description, lambda r: changed(r, n_rows=-5)),
     "half a row": (LocalSummary, lambda r: changed(r, counts=r.counts / 7)),
@@ -257,7 +265,8 @@ def one(rows):
 
 def refine(participant, where, **settings):
     settings = {"seed": 0, "round": 1, "min_points": 1, "max_iter": 1, **settings}
-    return participant.handle(Refine(centres=where, **settings))
+    reply = participant.handle(Refine(rivals=(where,), **settings))
+    return reply.refined[0] if isinstance(reply, Refinement) else reply
 
 
 def test_a_centroid_with_fewer_rows_than_min_points_is_ignored():
@@ -339,3 +348,41 @@ def test_result_is_the_same_as_through_the_estimator():
     result = intarsia.cluster(columns_of_two(), 2, random_state=0)
     for person in people:
         np.testing.assert_array_equal(result.labels[person.name], person.labels)
+
+
+def test_more_sets_of_centroids_than_agreed_are_refused():
+    participant = one([(0, 0), (1, 1), (9, 9)])
+    for rivals in ((), (GOOD,) * 9):
+        reply = participant.handle(Refine(seed=0, round=1, rivals=rivals, min_points=1, max_iter=1))
+        assert isinstance(reply, Failure)
+        assert reply.error == "ProtocolError"
+
+
+def test_misfit_is_the_sum_of_squared_distances_to_the_nearest():
+    reply = refine(one([(0, 0), (1, 1), (9, 7)]), GOOD)
+    where = GOOD.values
+    rows = np.array([(0, 0), (1, 1), (9, 7)])
+    expected = np.square(rows[:, None] - where[None]).sum(axis=2).min(axis=1).sum()
+    assert reply.misfit == pytest.approx(expected)
+
+
+def test_a_participant_asked_twice_clusters_once_and_answers_the_same():
+    calls = []
+
+    class Counting:
+        def fit_predict(self, rows):
+            calls.append(len(rows))
+            return np.arange(len(rows)) % 2
+
+        def get_params(self, deep=True):
+            return {}
+
+    participant = Participant(read_table({"x": [0.0, 1.0, 8.0, 9.0]}, "a"), Counting())
+    ask = {"seed": 0, "n_clusters": 2, "n_local_clusters": None, "max_local_clusters": 2}
+    first, again = (participant.handle(Summarize(**ask)) for _ in range(2))
+    dense = participant.handle(Summarize(**ask, density="gaussian"))
+    assert encode(first) == encode(again)
+    assert dense.covariances is not None
+    assert len(calls) == 1
+    participant.handle(Summarize(**{**ask, "seed": 1}))
+    assert len(calls) == 2

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from intarsia.exceptions import ProtocolError
 
 PROTOCOL = 1
+MOST_SETS = 8  # of centroids in one question
 Array = npt.NDArray[Any]
 _ARRAY_CODE = 1
 _DTYPES = {b"f": np.dtype("<f8"), b"i": np.dtype("<i8"), b"b": np.dtype("|b1")}
@@ -84,11 +85,15 @@ class Summarize(Message, frozen=True, tag="query.summarize"):
 
 
 class Refine(Message, frozen=True, tag="query.refine"):
-    """Start from these global centroids, refine those that fit your rows, and send back which moved where."""
+    """Start from these global centroids, refine those that fit your rows, and send back which moved where.
+
+    ``rivals`` are sets of centroids to start from, each on its own: more than one while the coordinator is in doubt which
+    local clusters belong together.
+    """
 
     seed: int
     round: int
-    centres: Centres
+    rivals: tuple[Centres, ...]
     min_points: int
     max_iter: int
     units: Units | None = None
@@ -138,12 +143,22 @@ class LocalSummary(Message, frozen=True, tag="reply.summary"):
     moments: Moments | None = None
 
 
-class Refinement(Message, frozen=True, tag="reply.refinement"):
-    """Refined centroids, in the order of the global ones, and how many rows stand behind each; 0 where there are none."""
+class Refined(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
+    """Refined centroids, in the order of the global ones, and how many rows stand behind each; 0 where there are none.
+
+    ``misfit`` is the sum over all rows of the squared distance to the nearest centroid that was sent.
+    """
 
     values: Array
     counts: Array
     sizes: Array
+    misfit: float
+
+
+class Refinement(Message, frozen=True, tag="reply.refinement"):
+    """One answer for each set of centroids that was sent."""
+
+    refined: tuple[Refined, ...]
 
 
 class Labelled(Message, frozen=True, tag="reply.labelled"):

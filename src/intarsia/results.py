@@ -51,22 +51,34 @@ class LocalCluster:
 
 @dataclass(frozen=True)
 class RoundInfo:
-    """One federated round: how far the centroids moved (share of the extent), and how many rows stood behind each."""
+    """One federated round: how far the centroids moved (share of the extent), and how many rows stood behind each.
+
+    ``misfit`` is the sum over all rows of the squared distance to the nearest centroid, before the move. ``kind`` is
+    "trial" while several groupings are compared, "crosswise" or "plain" after that.
+    """
 
     number: int
     movement: float
     sizes: tuple[int, ...]
+    misfit: float = float("nan")
+    kind: str = "plain"
 
 
 @dataclass(frozen=True)
 class Aggregation:
-    """How local clusters were grouped: by what, how well, and how clearly the best grouping won."""
+    """How local clusters were grouped: by what, how well, and how clearly the best grouping won.
+
+    ``n_compared`` groupings were tried on the rows; ``overruled`` when another than the one with the lowest loss fitted the
+    rows best, in which case there is no confidence left.
+    """
 
     method: str
     loss: float
     runner_up: float | None
     confidence: float
     n_different: int
+    n_compared: int = 1
+    overruled: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from intarsia.core.alignment import blend, compatible, local_start, match, movement
+from intarsia.core.alignment import blend, compatible, local_start, match, movement, without_own
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent, extent_of
 
@@ -54,3 +54,23 @@ def test_movement_is_a_share_of_the_extent_and_a_gained_feature_is_a_move():
     extent = extent_of(np.array([[0.0, 0.0], [3.0, 4.0]]), np.ones((2, 2), dtype=bool))
     assert movement(of([[0.0, 0.0]]), of([[0.0, 1.0]]), extent) == pytest.approx(0.2)
     assert movement(of([[0.0, 0.0]], [[1, 0]]), of([[0.0, 1.0]]), extent) == 1.0
+
+
+def test_without_own_is_the_mean_of_the_others_filled_up_with_own_rows():
+    own = of([[1.0, 1.0, 1.0, 0.0, 5.0]], [[2, 6, 3, 0, 4]])
+    others = of([[4.0, 4.0, 0.0, 7.0, 5.0]], [[2, 3, 0, 8, 400]])
+    counts = own.counts + others.counts
+    merged = of((own.values * own.counts + others.values * others.counts) / counts, counts)
+    sent = of([[9.0] * 5])
+    found = without_own(merged, own, sent).values[0]
+    # as many others: theirs; half as many: three own rows beside three of theirs; nobody else, or not mine: what was sent
+    np.testing.assert_allclose(found, [4.0, 2.5, 9.0, 9.0, 5.0])
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.floats(-10, 10), st.floats(-10, 10))
+def test_without_own_lies_between_the_others_and_all(n, m, mine, theirs):
+    own = of([[mine]], [[n]])
+    merged = of([[(n * mine + m * theirs) / max(n + m, 1)]], [[n + m]])
+    found = float(without_own(merged, own, merged).values[0, 0])
+    low, high = sorted([float(merged.values[0, 0]), theirs]) if m else [float(merged.values[0, 0])] * 2
+    assert low - 1e-9 <= found <= high + 1e-9

@@ -1,8 +1,18 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
-from intarsia.core.features import FeatureSpace, components, is_complete, is_connected, near_misses, overlap_graph
+from intarsia.core.features import (
+    FeatureSpace,
+    components,
+    hangers_on,
+    is_complete,
+    is_connected,
+    near_misses,
+    overlap_graph,
+)
 from intarsia.core.randomness import draw_seed, stream
 
 
@@ -41,3 +51,20 @@ def test_streams_depend_on_their_address_and_on_nothing_else():
         len({stream(s, *address).random() for s in (0, 1) for address in [("a",), ("a", 1), ("a", "1"), ("a1",)]}) == 8
     )
     assert 0 <= draw_seed(stream(0)) < 2**31
+
+
+@given(st.integers(1, 9).flatmap(lambda n: st.lists(st.booleans(), min_size=n * n, max_size=n * n)))
+def test_hangers_on_are_what_falls_off_when_a_vertex_is_taken_out(bits):
+    n = int(len(bits) ** 0.5)
+    graph = np.array(bits).reshape(n, n)
+    graph = graph | graph.T | np.eye(n, dtype=bool) | np.eye(n, k=1, dtype=bool) & graph.any()
+    graph |= graph.T
+    if not is_connected(graph):
+        return
+    expected = []
+    for vertex in range(n):
+        rest = [k for k in range(n) if k != vertex]
+        piece = components(graph[np.ix_(rest, rest)]) if rest else np.zeros(0, dtype=int)
+        if piece.max(initial=0) > 0:
+            expected += [(vertex, [rest[k] for k in np.flatnonzero(piece == c)]) for c in range(piece.max() + 1)]
+    assert [(vertex, held.tolist()) for vertex, held in hangers_on(graph)] == expected

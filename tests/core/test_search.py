@@ -18,10 +18,12 @@ from intarsia.core.search import (
     grow,
     is_allowed,
     margins,
+    neighbours,
     rematch,
     search,
     search_centroids,
     search_forces,
+    turned_blocks,
 )
 from tests.naive import partition
 from tests.strategies import local_centroids
@@ -124,7 +126,7 @@ def test_confidence_is_zero_for_a_tie_even_if_every_start_agrees():
     forces[0, 2] = forces[2, 0] = forces[1, 3] = forces[3, 1] = 1.0
     forces[0, 3] = forces[3, 0] = forces[1, 2] = forces[2, 1] = 1.0
     problem = ForceProblem(forces, owner, 2)
-    found = search(problem, [np.array([0, 1, 0, 1])])
+    found = search(problem, [np.array([0, 1, 0, 1])], np.ones((2, 2), dtype=bool))
     assert found.n_different == 1
     assert found.confidence == 0.0
 
@@ -194,3 +196,24 @@ def test_one_group_needs_no_choice():
     found = search_centroids(local, 1, overlap_of(local), 3, streams)
     assert found.groups.tolist() == [0, 0]
     assert margins(CentroidProblem(local, 1), found.groups).tolist() == [1.0, 1.0]
+
+
+def test_everything_behind_a_weak_link_is_turned_as_one():
+    # a and b agree on x, d and e on z; c links them by clusters that hardly differ in either
+    values = np.zeros((10, 3))
+    values[:, 0] = [0, 9, 0, 9, 4.4, 4.6, 0, 0, 0, 0]
+    values[:, 2] = [0, 0, 0, 0, 4.6, 4.4, 0, 9, 0, 9]
+    seen = np.repeat([[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 1, 1], [0, 0, 1]], 2, axis=0).astype(float)
+    seen[:, 1] = 0
+    local = LocalCentroids(MaskedCentroids.of(values, seen), np.repeat(np.arange(5), 2))
+    overlap = overlap_of(local)
+    best = np.array([0, 1, 0, 1, 0, 1, 1, 0, 1, 0])
+    other = np.array([0, 1, 0, 1, 0, 1, 0, 1, 0, 1])
+    problem = CentroidProblem(local, 2)
+    assert problem.loss(best) < problem.loss(other)
+    assert not any((renumber(g) == other).all() for g in neighbours(problem, best))
+    assert any((renumber(g) == other).all() for g in turned_blocks(problem, best, overlap))
+    found = search_centroids(local, 2, overlap, 5, streams)
+    assert (found.groups == best).all()
+    assert any((g == other).all() for g in found.rivals)
+    assert found.confidence < 0.1

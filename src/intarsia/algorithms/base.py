@@ -14,7 +14,7 @@ from intarsia.core.features import FeatureSpace, components, near_misses, overla
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import DisjointFeaturesError, ProtocolError, TooFewClustersError, quote
-from intarsia.messages import Description, Labelled, LocalSummary, Message, Moments, Refinement, Reply, Request, Units
+from intarsia.messages import Description, Labelled, LocalSummary, Message, Moments, Refined, Reply, Request, Units
 from intarsia.results import LocalCluster, Outcome
 
 M = TypeVar("M", bound=Message)
@@ -255,11 +255,12 @@ def check_summary(name: str, reply: LocalSummary) -> None:
         _check_moments(name, reply.moments, len(reply.features))
 
 
-def check_centroids(name: str, reply: Refinement, shape: tuple[int, int]) -> None:
+def check_centroids(name: str, reply: Refined, shape: tuple[int, int]) -> None:
     """Refined centroids must have the shape that was asked for."""
     fits = reply.values.shape == shape and reply.counts.shape == shape and reply.sizes.shape == shape[:1]
     _require(fits, name, "centroids of the wrong shape")
     _require(bool((reply.sizes >= 0).all()), name, "negative sizes")
+    _require(0 <= reply.misfit < np.inf, name, "a misfit that is not a sum of squares")
     _check_numbers(name, reply.values, reply.counts)
 
 

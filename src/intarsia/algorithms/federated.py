@@ -6,7 +6,7 @@ describe → (common units) → summarize → group the local centroids → refi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from intarsia.algorithms.base import (
     sizes_of,
     starts_stream,
 )
-from intarsia.core.alignment import blend, movement
+from intarsia.core.alignment import blend, movement, without_own
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.distances import Extent, Metric
 from intarsia.core.meta_clustering import LocalCentroids, by_size, method_a, method_b, objective
@@ -34,6 +34,7 @@ from intarsia.core.search import CentroidProblem, margins, search_centroids
 from intarsia.core.types import IntArray
 from intarsia.exceptions import ProtocolError
 from intarsia.messages import (
+    MOST_SETS,
     Centres,
     Describe,
     Description,
@@ -41,6 +42,7 @@ from intarsia.messages import (
     Labelled,
     LocalSummary,
     Refine,
+    Refined,
     Refinement,
     Reply,
     Request,
@@ -50,6 +52,10 @@ from intarsia.results import Aggregation, GlobalModel, Outcome, RoundInfo
 
 PAPER_METHODS = {"method_a": method_a, "method_b": method_b}
 AGGREGATIONS = ("search", *PAPER_METHODS)
+MOST_RIVALS = MOST_SETS - 1
+REFINEMENTS = ("crosswise", "plain")
+TRIAL_ROUNDS = 4  # so many rounds until groupings in question are compared
+PLAIN_ROUNDS = 5  # where crosswise rounds do not come to rest, so many at the end do
 
 
 class Grouped(NamedTuple):
@@ -77,12 +83,25 @@ class AskedSummaries:
 
 
 @dataclass(frozen=True)
-class Run:
-    """The federated phase: the current global centroids, and how they got there."""
+class Candidate:
+    """One grouping, the global centroids that it led to so far, and what stands behind them.
 
-    study: Study
+    ``merged`` and ``last`` are what all and each reported in the last round; ``misfit`` is how badly the rows fit.
+    """
+
     grouped: Grouped
     centres: MaskedCentroids
+    merged: MaskedCentroids | None = None
+    last: Mapping[str, Refined] = field(default_factory=dict)
+    misfit: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Run:
+    """The federated phase: the groupings still in question, the likeliest first, and the rounds so far."""
+
+    study: Study
+    candidates: tuple[Candidate, ...]
     rounds: tuple[RoundInfo, ...] = ()
     converged: bool = False
 
@@ -118,6 +137,8 @@ class FederatedAlgorithm:
     tol: float = 1e-4
     min_points: int = 1
     local_iterations: int = 1
+    refinement: str = "crosswise"
+    n_rivals: int = 3
     metric: Metric = "euclidean"
     seed: int = 0
 
@@ -162,75 +183,121 @@ class FederatedAlgorithm:
             if summary.features != study.features[name]:
                 raise ProtocolError(f"participant {name!r} summarised other features than it had described")
         gathered = gather(study, summaries)
-        grouped = self._group(study, gathered)
-        return self._next_round(Run(study, grouped, merge(gathered.centroids, grouped.groups, self.n_clusters)))
+        candidates = tuple(
+            Candidate(grouped, merge(gathered.centroids, grouped.groups, self.n_clusters))
+            for grouped in self._group(study, gathered)
+        )
+        return self._next_round(Run(study, candidates))
 
-    def _group(self, study: Study, gathered: Gathered) -> Grouped:
+    def _group(self, study: Study, gathered: Gathered) -> list[Grouped]:
+        """The best grouping, and others that the local centroids alone hardly tell from it."""
         local = LocalCentroids(gathered.centroids, gathered.owner, self.metric)
         local.check(self.n_clusters)
         check_comparable(study, gathered.owner, local.comparable)
         problem = CentroidProblem(local, self.n_clusters)
+        rivals: tuple[IntArray, ...] = ()
         if self.aggregation == "search":
             starts = starts_stream(self.seed, "search centroids")
             found = search_centroids(local, self.n_clusters, study.overlap, self.n_starts, starts)
-            groups = found.groups
-            aggregation = Aggregation("search", found.loss, found.runner_up, found.confidence, found.n_different)
+            best, rivals = found.groups, found.rivals[: self.n_rivals if self.max_rounds > 1 else 0]
+            aggregation = Aggregation(
+                "search", found.loss, found.runner_up, found.confidence, found.n_different, n_compared=1 + len(rivals)
+            )
         else:
-            groups = PAPER_METHODS[self.aggregation](local, self.n_clusters)
+            best = PAPER_METHODS[self.aggregation](local, self.n_clusters)
             # one heuristic has no runner-up, hence no confidence
-            loss = objective(local, groups, self.n_clusters)
+            loss = objective(local, best, self.n_clusters)
             aggregation = Aggregation(self.aggregation, loss, None, float("nan"), 1)
-        groups = by_size(groups, gathered.sizes.astype(np.float64))
-        return Grouped(gathered, groups, local.extent, tuple(margins(problem, groups).tolist()), aggregation)
+        grouped = []
+        for number, groups in enumerate((best, *rivals)):
+            ordered = by_size(groups, gathered.sizes.astype(np.float64))
+            how = aggregation if number == 0 else _overruled(aggregation, problem.loss(ordered))
+            grouped.append(Grouped(gathered, ordered, local.extent, tuple(margins(problem, ordered).tolist()), how))
+        return grouped
+
+    def _kind_of_next(self, run: Run) -> str:
+        """Compare the groupings in question first; let the others judge until that changes nothing; end as printed."""
+        done = len(run.rounds)
+        if len(run.candidates) > 1:
+            return "trial"
+        judged_by_others = self.refinement == "crosswise" and len(run.study.participants) > 1
+        return "crosswise" if judged_by_others and 1 <= done < self.max_rounds - PLAIN_ROUNDS else "plain"
 
     def _next_round(self, run: Run) -> Step:
         """Ask for a refinement, or for labels when the rounds are over."""
-        participants = run.study.participants
+        study = run.study
         if run.converged or len(run.rounds) >= self.max_rounds:
             labels = {
-                name: Label(centres=_centres_for(run, name), units=run.study.units_for(name)) for name in participants
+                name: Label(centres=_sent(run.candidates[0], study, name), units=study.units_for(name))
+                for name in study.participants
             }
             return Step(AskedLabels(run), labels)
+        crosswise = self._kind_of_next(run) != "plain"
         refinements = {
             name: Refine(
                 seed=self.seed,
                 round=len(run.rounds) + 1,
-                centres=_centres_for(run, name),
+                rivals=tuple(_sent(candidate, study, name, crosswise=crosswise) for candidate in run.candidates),
                 min_points=self.min_points,
                 max_iter=self.local_iterations,
-                units=run.study.units_for(name),
+                units=study.units_for(name),
             )
-            for name in participants
+            for name in study.participants
         }
         return Step(AskedRefinement(run), refinements)
 
-    def _refined(self, run: Run, refined: Mapping[str, Refinement]) -> Step:
-        merged = _merge_refinements(run.study, refined, self.n_clusters)
-        centres = blend(run.centres, merged, self.step_size)
-        moved = movement(run.centres, centres, run.grouped.extent)
-        sizes = sum((reply.sizes for reply in refined.values()), np.zeros(self.n_clusters, dtype=np.intp))
-        info = RoundInfo(len(run.rounds) + 1, moved, tuple(sizes.tolist()))
-        return self._next_round(replace(run, centres=centres, rounds=(*run.rounds, info), converged=moved <= self.tol))
+    def _refined(self, run: Run, replies: Mapping[str, Refinement]) -> Step:
+        kind, number = self._kind_of_next(run), len(run.rounds) + 1
+        for name, reply in replies.items():
+            if len(reply.refined) != len(run.candidates):
+                raise ProtocolError(
+                    f"participant {name!r} answered {len(reply.refined)} of {len(run.candidates)} questions"
+                )
+        candidates = tuple(
+            self._moved(run.study, candidate, {name: reply.refined[k] for name, reply in replies.items()})
+            for k, candidate in enumerate(run.candidates)
+        )
+        moved = movement(run.candidates[0].centres, candidates[0].centres, candidates[0].grouped.extent)
+        sizes = sum((reply.sizes for reply in candidates[0].last.values()), np.zeros(self.n_clusters, dtype=np.intp))
+        info = RoundInfo(number, moved, tuple(sizes.tolist()), candidates[0].misfit, kind)
+        if number >= min(TRIAL_ROUNDS, self.max_rounds):
+            candidates = (min(candidates, key=lambda candidate: candidate.misfit),)  # the first of equals
+        run = replace(run, candidates=candidates, rounds=(*run.rounds, info))
+        # a first round at rest says nothing about those that the others judge
+        over = kind == self._kind_of_next(run) or kind == "crosswise"
+        return self._next_round(replace(run, converged=moved <= self.tol and kind != "trial" and over))
+
+    def _moved(self, study: Study, candidate: Candidate, refined: Mapping[str, Refined]) -> Candidate:
+        merged = _merge_refinements(study, refined, self.n_clusters)
+        centres = blend(candidate.centres, merged, self.step_size)
+        misfit = sum(reply.misfit for reply in refined.values())
+        return replace(candidate, centres=centres, merged=merged, last=refined, misfit=misfit)
+
+
+def _overruled(aggregation: Aggregation, loss: float) -> Aggregation:
+    """What is to be said about a rival, should the rows prefer it."""
+    return replace(aggregation, loss=loss, runner_up=aggregation.loss, confidence=0.0, overruled=True)
 
 
 def _labelled(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Step:
-    study, grouped = run.study, run.grouped
+    study, winner = run.study, run.candidates[0]
+    grouped = winner.grouped
     outcome = Outcome(
-        model=GlobalModel(study.space, run.centres, grouped.extent, study.shift, study.scale, metric),
+        model=GlobalModel(study.space, winner.centres, grouped.extent, study.shift, study.scale, metric),
         participants=study.participants,
         masks=study.masks,
         local_centroids=grouped.gathered.centroids,
         local_clusters=local_clusters(study, grouped.gathered, grouped.groups, grouped.margins),
         aggregation=grouped.aggregation,
         clarity=grouped.gathered.clarity,
-        sizes=sizes_of(labelled, study.participants, len(run.centres)),
+        sizes=sizes_of(labelled, study.participants, len(winner.centres)),
         rounds=run.rounds,
         converged=run.converged,
     )
     return Step(result=outcome)
 
 
-def _merge_refinements(study: Study, refined: Mapping[str, Refinement], n_clusters: int) -> MaskedCentroids:
+def _merge_refinements(study: Study, refined: Mapping[str, Refined], n_clusters: int) -> MaskedCentroids:
     """merge( { c_i^a, all i } ) for every a: the new centroids, before α."""
     stacked_values, stacked_counts = [], []
     for name in study.participants:
@@ -244,12 +311,15 @@ def _merge_refinements(study: Study, refined: Mapping[str, Refinement], n_cluste
     return merge(everyone, np.tile(np.arange(n_clusters), len(study.participants)), n_clusters)
 
 
-def _centres_for(run: Run, name: str) -> Centres:
-    """The global centroids over one participant's features."""
-    index, extent = run.study.index(name), run.grouped.extent
-    return Centres(
-        values=run.centres.values[:, index],
-        known=run.centres.seen[:, index],
-        low=extent.low[index],
-        high=extent.high[index],
-    )
+def _sent(candidate: Candidate, study: Study, name: str, *, crosswise: bool = False) -> Centres:
+    """The global centroids over one participant's features; crosswise, without its own part in them."""
+    index, extent = study.index(name), candidate.grouped.extent
+    centres = _columns(candidate.centres, index)
+    if crosswise and candidate.merged is not None:
+        own = MaskedCentroids.of(candidate.last[name].values, candidate.last[name].counts)
+        centres = without_own(_columns(candidate.merged, index), own, centres)
+    return Centres(values=centres.values, known=centres.seen, low=extent.low[index], high=extent.high[index])
+
+
+def _columns(centroids: MaskedCentroids, index: IntArray) -> MaskedCentroids:
+    return MaskedCentroids(centroids.values[:, index], centroids.counts[:, index])

@@ -54,6 +54,30 @@ def blend(old: MaskedCentroids, new: MaskedCentroids, step_size: float) -> Maske
     return MaskedCentroids.of(values, np.where(new.seen, new.counts, old.counts))
 
 
+def without_own(merged: MaskedCentroids, own: MaskedCentroids, sent: MaskedCentroids) -> MaskedCentroids:
+    r"""What the others say about each entry: ``sent``, with a participant's own part of ``merged`` taken out of it.
+
+    A participant's rows fit a mean that they are in better than they should, and so hold each other where they are. Where
+    the others have at least as many rows behind an entry as the participant, theirs alone count; where they have fewer, own
+    rows fill up what is missing; where nobody else has any, ``sent`` stays. With counts :math:`n` (own) and :math:`m`
+    (others) own rows weigh :math:`\max(0, 1 - m/n)`.
+
+    >>> merged = MaskedCentroids.of(np.array([[2.0, 2.0, 2.0]]), np.array([[8.0, 8.0, 8.0]]))
+    >>> own = MaskedCentroids.of(np.array([[1.0, 1.0, 2.0]]), np.array([[4.0, 6.0, 8.0]]))
+    >>> without_own(merged, own, merged).values.round(3)
+    array([[3.   , 2.333, 2.   ]])
+    """
+    others = merged.counts - own.counts
+    both = own.seen & (others > 0)
+    weight = np.maximum(0.0, 1.0 - others / np.where(own.seen, own.counts, 1.0))
+    # the mean without the own rows, as a step away from the common one: no digits are lost to large sums
+    gap = merged.values - own.values
+    theirs = merged.values + gap * own.counts / np.where(both, others, 1.0)
+    mine = weight * own.counts
+    mixed = theirs + (own.values - theirs) * mine / np.where(both, others + mine, 1.0)
+    return MaskedCentroids.of(np.where(both, mixed, sent.values), sent.counts)
+
+
 def movement(old: MaskedCentroids, new: MaskedCentroids, extent: Extent) -> float:
     """The farthest that any centroid moved, as a fraction of the extent; 1 if one gained a feature."""
     if _gained(old.seen, new.seen):

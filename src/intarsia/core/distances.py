@@ -158,6 +158,19 @@ def masked_squares(
     return np.maximum(squared, 0.0), o @ (k * np.square(extent.width)).T
 
 
+def misfit(distances: FloatArray, observed: BoolArray, extent: Extent, metric: Metric) -> float:
+    r"""How far rows are from the nearest centre, in all: what k-means on observed entries makes small.
+
+    .. math:: \sum_x \min_k \varphi(M x, M c_k)^2
+
+    A centre that does not know some of a row's features is judged by those it knows, rescaled; a row that cannot be
+    compared with any centre counts as the whole extent away.
+    """
+    closest = np.where(np.isnan(distances), np.inf, distances).min(axis=1, initial=np.inf)
+    reach = phi_of_pairs(extent.high, extent.low, observed & extent.varies, metric)
+    return float(np.square(np.where(np.isfinite(closest), closest, 1.0) * reach).sum())
+
+
 def nearest(distances: FloatArray) -> IntArray:
     """Index of the smallest distance in each row, the first of equals; −1 where every centre is incomparable."""
     filled = np.where(np.isnan(distances), np.inf, distances)
@@ -174,6 +187,11 @@ def nearest_centre(
     Where nothing that varies can be compared, all centres are as near and the first is taken; where the row has no
     feature that any centre knows, the answer is −1.
     """
-    chosen = nearest(distances_to_centres(rows, observed, centres, known, extent, metric))
+    return choose_centre(distances_to_centres(rows, observed, centres, known, extent, metric), observed, known)
+
+
+def choose_centre(distances: FloatArray, observed: BoolArray, known: BoolArray) -> IntArray:
+    """:func:`nearest_centre` for distances that are there already."""
+    chosen = nearest(distances)
     knows_something = (observed & known.any(axis=0)).any(axis=1)
     return np.where((chosen < 0) & knows_something, 0, chosen)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from intarsia.core.types import BoolArray, IntArray
 
@@ -76,6 +77,28 @@ def is_connected(graph: BoolArray) -> bool:
 def is_complete(graph: BoolArray) -> bool:
     """Whether every two vertices share an edge ("fully connected" in the paper)."""
     return bool(graph.all())
+
+
+def hangers_on(graph: BoolArray) -> list[tuple[int, IntArray]]:
+    """Every vertex without which the graph would fall apart, with each set of vertices that it holds on to the rest.
+
+    Only inner vertices of a breadth-first tree can be such, and in a dense graph there are few of those.
+
+    >>> chain = np.eye(4, dtype=bool) | np.eye(4, k=1, dtype=bool) | np.eye(4, k=-1, dtype=bool)
+    >>> [(vertex, held.tolist()) for vertex, held in hangers_on(chain)]
+    [(1, [0]), (1, [2, 3]), (2, [0, 1]), (2, [3])]
+    """
+    found: list[tuple[int, IntArray]] = []
+    if not len(graph):
+        return found
+    _, parents = breadth_first_order(csr_array(graph.astype(np.int8)), 0, directed=False)
+    inner = set(parents[parents >= 0].tolist()) | {0}
+    for vertex in sorted(inner):
+        rest = np.delete(np.arange(len(graph)), vertex)
+        piece = components(graph[np.ix_(rest, rest)])
+        if piece.max(initial=0) > 0:
+            found.extend((vertex, rest[piece == k]) for k in range(piece.max() + 1))
+    return found
 
 
 def near_misses(names_of: Mapping[str, Sequence[str]]) -> list[tuple[str, str, str, str]]:

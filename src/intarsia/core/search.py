@@ -20,6 +20,7 @@ from scipy.optimize import linear_sum_assignment
 
 from intarsia.core.agglomeration import agglomerate, renumber, same_owner
 from intarsia.core.centroids import merge, refill
+from intarsia.core.features import hangers_on
 from intarsia.core.meta_clustering import (
     LocalCentroids,
     distances_to_own,
@@ -31,6 +32,8 @@ from intarsia.core.meta_clustering import (
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 _MAX_SWEEPS = 50
+_CLOSE = 1 / 3  # a rival is at most so much worse, as a share of its own loss
+_MOST_LINKS = 20  # participants whose hangers-on are turned as a whole
 
 
 class Problem(Protocol):
@@ -143,14 +146,16 @@ class SearchResult(NamedTuple):
     runner_up: float | None
     confidence: float
     n_different: int
+    rivals: tuple[IntArray, ...] = ()
 
 
-def search(problem: Problem, starts: Iterable[IntArray]) -> SearchResult:
+def search(problem: Problem, starts: Iterable[IntArray], overlap: BoolArray) -> SearchResult:
     """Improve every start by rematching and keep the lowest loss, with the runner-up's gap as a confidence.
 
     A grouping whose groups fall into pieces that cannot be compared is worse than any that does not: its loss does
     not see the pieces. The runner-up is the best different grouping that any start led to, or that matches one
-    participant in its next best way. Confidence is the gap to it as a share of the larger of the two losses: 0 when two
+    participant, or all that one participant holds on to the rest, in its next best way; rivals are the runners-up that are
+    not much worse. Confidence is the gap to it as a share of the larger of the two losses: 0 when two
     groupings are as good, near 1 when no other comes close.
     """
     found: dict[bytes, tuple[int, float, IntArray]] = {}
@@ -160,7 +165,7 @@ def search(problem: Problem, starts: Iterable[IntArray]) -> SearchResult:
                 found[key] = _rated(problem, groups)
     best = min(found.values(), key=lambda entry: entry[:2])
     n_different = len(found)
-    for groups in map(renumber, neighbours(problem, best[2])):
+    for groups in map(renumber, [*neighbours(problem, best[2]), *turned_blocks(problem, best[2], overlap)]):
         if is_allowed(problem, groups):
             found.setdefault(groups.tobytes(), _rated(problem, groups))
     ranked = sorted(found.values(), key=lambda entry: entry[:2])
@@ -169,7 +174,8 @@ def search(problem: Problem, starts: Iterable[IntArray]) -> SearchResult:
         return SearchResult(groups, loss, None, 1.0, n_different)
     rival_pieces, runner_up, _ = ranked[1]
     confidence = _gap(loss, runner_up) if rival_pieces == pieces else 1.0
-    return SearchResult(groups, loss, runner_up, confidence, n_different)
+    rivals = tuple(entry[2] for entry in ranked[1:] if entry[0] == pieces and _gap(loss, entry[1]) <= _CLOSE)
+    return SearchResult(groups, loss, runner_up, confidence, n_different, rivals)
 
 
 def _rated(problem: Problem, groups: IntArray) -> tuple[int, float, IntArray]:
@@ -273,7 +279,7 @@ def search_centroids(
         method_b(local, n_groups),
         *tree_starts(-local.distances, local.owner, n_groups),
     ]
-    return search(problem, starts + random_starts(problem, overlap, n_starts, stream))
+    return search(problem, starts + random_starts(problem, overlap, n_starts, stream), overlap)
 
 
 def search_forces(
@@ -287,7 +293,7 @@ def search_forces(
     """The grouping with the largest total force inside groups, from agglomerations and random starts."""
     problem = ForceProblem(forces, owner, n_groups)
     starts = tree_starts(forces, owner, n_groups)
-    return search(problem, starts + random_starts(problem, overlap, n_starts, stream))
+    return search(problem, starts + random_starts(problem, overlap, n_starts, stream), overlap)
 
 
 def margins(problem: Problem, groups: IntArray) -> FloatArray:
@@ -346,3 +352,39 @@ def neighbours(problem: Problem, groups: IntArray) -> list[IntArray]:
             other[mine] = best[1]
             found.append(other)
     return found
+
+
+def turned_blocks(problem: Problem, groups: IntArray, overlap: BoolArray) -> list[IntArray]:
+    """Groupings in which everything behind one participant is matched with the rest in another way.
+
+    In a chain one participant with poor clusters is all that links the two sides. Each side may then be right in itself and
+    wrong against the other, and no change at a single participant leads from one arrangement to another. Looked at are the
+    participants whose clusters are the least sure of their groups, and what hangs on each, with it and without it.
+    """
+    links = hangers_on(overlap)
+    if not links or problem.n_groups == 1:
+        return []
+    unsure = margins(problem, groups)
+    doubt = {link: unsure[problem.owner == link].min(initial=1.0) for link, _ in links}
+    weakest = sorted(doubt, key=lambda link: (doubt[link], link))[:_MOST_LINKS]
+    found = []
+    for link, held in links:
+        if link in weakest:
+            for block in (held, np.append(held, link)):
+                found.extend(_turned(problem, groups, np.isin(problem.owner, block)))
+    return found
+
+
+def _turned(problem: Problem, groups: IntArray, inside: BoolArray) -> list[IntArray]:
+    """The block's groups matched with those of the rest, each in turn barred from the one it has."""
+    k = problem.n_groups
+    mine = np.flatnonzero(inside)
+    cost = problem.costs(mine, np.where(inside, -1, groups))
+    total = (groups[mine][None, :] == np.arange(k)[:, None]).astype(np.float64) @ cost
+    found = {}
+    for own in range(k):
+        barred = total.copy()
+        barred[own, own] += np.abs(total).max() * 1e6 + 1.0
+        turn = assign(barred, one_per_group=True)
+        found[turn.tobytes()] = np.where(inside, turn[groups], groups)
+    return list(found.values())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from intarsia.algorithms import Algorithm, FederatedAlgorithm
-from intarsia.algorithms.federated import AGGREGATIONS
+from intarsia.algorithms.federated import AGGREGATIONS, MOST_RIVALS, REFINEMENTS
 from intarsia.core.distances import Metric
 from intarsia.estimators.base import TableClusterer
 from intarsia.estimators.checks import check_integer, check_one_of, check_real
@@ -52,6 +52,13 @@ class FederatedClustering(TableClusterer):
         A participant ignores a global centroid that fewer of its rows are nearest to.
     local_iterations : int
         Iterations of the local algorithm in each round.
+    refinement : {"crosswise", "plain"}
+        ``"plain"`` is the paper's: everybody starts a round from the common centroids. ``"crosswise"`` sends each
+        participant what the *others* say about a feature, as far as they have rows to say it with, so that a participant's
+        own rows cannot hold each other in place.
+    n_rivals : int from 0 to 7
+        So many other groupings of the local centroids, where they come close to the best, are tried on the rows: the one
+        whose centroids fit everybody's rows best, judged by the others, wins. 0 trusts the local centroids alone.
     random_state : int, RandomState or None
         Seed of everything random.
 
@@ -81,6 +88,8 @@ class FederatedClustering(TableClusterer):
         tol: float = 1e-4,
         min_points: int = 1,
         local_iterations: int = 1,
+        refinement: str = "crosswise",
+        n_rivals: int = 3,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -96,6 +105,8 @@ class FederatedClustering(TableClusterer):
         self.tol = tol
         self.min_points = min_points
         self.local_iterations = local_iterations
+        self.refinement = refinement
+        self.n_rivals = n_rivals
         self.random_state = random_state
 
     def _check_settings(self) -> None:
@@ -104,6 +115,10 @@ class FederatedClustering(TableClusterer):
             raise SettingError("n_clusters is needed here. Hint: OneShotClustering (method='one_shot') can choose it.")
         check_integer("n_clusters", self.n_clusters, 1)
         check_one_of("aggregation", self.aggregation, AGGREGATIONS)
+        check_one_of("refinement", self.refinement, REFINEMENTS)
+        check_integer("n_rivals", self.n_rivals, 0)
+        if self.n_rivals > MOST_RIVALS:
+            raise SettingError(f"n_rivals must be at most {MOST_RIVALS}. Got {self.n_rivals!r} instead.")
         check_integer("n_starts", self.n_starts, 0)
         check_integer("max_rounds", self.max_rounds, 0)
         check_integer("min_points", self.min_points, 1)
@@ -123,6 +138,8 @@ class FederatedClustering(TableClusterer):
             tol=self.tol,
             min_points=self.min_points,
             local_iterations=self.local_iterations,
+            refinement=self.refinement,
+            n_rivals=self.n_rivals,
             metric=self.metric,
             seed=seed,
         )

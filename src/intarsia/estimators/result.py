@@ -107,7 +107,9 @@ class ClusteringResult:
             f"{len(self.feature_names)} feature",
         )
         k, n, p, d = (text if text.startswith("1 ") else f"{text}s" for text in counts)
-        return f"{k} of {n} from {p} over {d} (sizes {', '.join(map(str, sizes))}; confidence {self.confidence:.2f})"
+        decided = "grouping decided on the rows" if self.outcome.aggregation.overruled else None
+        sure = decided or f"confidence {self.confidence:.2f}"
+        return f"{k} of {n} from {p} over {d} (sizes {', '.join(map(str, sizes))}; {sure})"
 
     def __repr__(self) -> str:
         return f"<ClusteringResult: {self}>"

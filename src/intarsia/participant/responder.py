@@ -6,17 +6,28 @@ from collections.abc import Callable
 from functools import singledispatchmethod
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from intarsia.core.alignment import compatible, local_start, match
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
 from intarsia.core.densities import fit_gaussian
-from intarsia.core.distances import LARGEST, Extent, Metric, extent_of, nearest_centre
+from intarsia.core.distances import (
+    LARGEST,
+    Extent,
+    Metric,
+    choose_centre,
+    distances_to_centres,
+    extent_of,
+    misfit,
+    nearest_centre,
+)
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, TooFewRowsError
 from intarsia.frames import Table
 from intarsia.messages import (
+    MOST_SETS,
     Assign,
     Centres,
     Describe,
@@ -27,11 +38,13 @@ from intarsia.messages import (
     LocalSummary,
     Moments,
     Refine,
+    Refined,
     Refinement,
     Reply,
     Request,
     Summarize,
     Units,
+    encode,
 )
 from intarsia.participant.local import Chosen, LocalAlgorithm, choose_labels
 
@@ -50,6 +63,7 @@ class Participant:
         self._table = table.reordered(self._order)
         self._labels: IntArray | None = None
         self._local_labels: IntArray | None = None
+        self._clustered: dict[bytes, Chosen] = {}
         self._local = LocalAlgorithm(local)
         self._metric = metric
 
@@ -97,15 +111,27 @@ class Participant:
     def _(self, request: Summarize) -> Reply:
         rows = self._rows(request.units)
         moments = moments_of(rows, self._table.observed) if request.own_units else None
-        chosen = self._cluster((rows - moments.mean) / _scale_of(moments) if moments else rows, request)
+        asked = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False))
+        if asked not in self._clustered:  # asked again, it answers the same, and need not compute it twice
+            units = (rows - moments.mean) / _scale_of(moments) if moments else rows
+            self._clustered = {asked: self._cluster(units, request)}
+        chosen = self._clustered[asked]
         self._local_labels = chosen.labels
         return _summary(self._table, rows, chosen, request, moments)
 
     @_answer.register
     def _(self, request: Refine) -> Reply:
+        if not 1 <= len(request.rivals) <= MOST_SETS:
+            raise ProtocolError(
+                f"participant {self.name!r} was sent {len(request.rivals)} sets of centroids, not 1 to {MOST_SETS}"
+            )
+        return Refinement(refined=tuple(self._refined(centres, request) for centres in request.rivals))
+
+    def _refined(self, sent: Centres, request: Refine) -> Refined:
         rows, observed = self._rows(request.units), self._table.observed
-        centres, extent = self._centres(request.centres)
-        chosen = self._nearest(rows, centres, extent)
+        centres, extent = self._centres(sent)
+        distance = distances_to_centres(rows, observed, centres.values, centres.seen, extent, self._metric)
+        chosen = choose_centre(distance, observed, centres.seen)
         fitting = compatible(chosen, len(centres), request.min_points)
         values, counts = np.zeros(centres.values.shape), np.zeros(centres.values.shape)
         sizes = np.zeros(len(centres), dtype=np.intp)
@@ -120,7 +146,8 @@ class Participant:
             known, mine = index >= 0, index[index >= 0]
             values[known], counts[known] = local.values[mine], local.counts[mine]
             sizes[known] = _sizes(labels, len(local))[mine]
-        return Refinement(values=values, counts=counts, sizes=sizes)
+        total = misfit(distance, observed, extent, self._metric)
+        return Refined(values=values, counts=counts, sizes=sizes, misfit=total)
 
     @_answer.register
     def _(self, request: Label) -> Reply:
