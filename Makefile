@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FLOOR := .venv-floor/bin
 
-.PHONY: help setup demo test lint types contracts unit floor measure picture clean
+.PHONY: help setup demo test lint types contracts unit floor reproduce picture clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -44,10 +44,9 @@ floor: pyproject.toml constraints-floor.txt  ## the tests again, with the oldest
 	$(FLOOR)/python -m pip install --quiet --disable-pip-version-check --constraint constraints-floor.txt --editable '.[cli]' --group dev
 	OMP_NUM_THREADS=1 $(FLOOR)/pytest --numprocesses 2 --dist loadgroup
 
-measure: setup  ## random splits of three datasets and a Gaussian grid, with baselines (needs INTARSIA_DATA); can be stopped and resumed
+reproduce: setup  ## the paper's tables, baselines, many random splits -> docs/evidence.md (an hour; QUICK=1: minutes, to build/quick)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group experiments
-	OMP_NUM_THREADS=1 $(BIN)/python -m experiments run
-	$(BIN)/python -m experiments render
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments reproduce $(if $(QUICK),--quick)
 
 picture: setup  ## draw the demo's output into docs/images/demo.svg
 	@$(BIN)/python -m intarsia.demo --svg docs/images/demo.svg

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from experiments.measuring import COLUMNS
+from intarsia.exceptions import DatasetError
 
 KEYS = ("study", "layout", "split", "way")
 HEADER = (*KEYS, *COLUMNS)
@@ -27,7 +28,13 @@ def read(study: str) -> list[dict[str, object]]:
     if not path.exists():
         return []
     rows = []
-    for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1].splitlines()
+    if whole and tuple(whole[0].split(",")) != HEADER:
+        raise DatasetError(
+            f"{path.name} has other columns than are measured now. Hint: move it away, and everything is measured again."
+        )
+    for row in csv.DictReader(whole):
         if None in row or None in row.values():
             continue
         rows.append({key: row[key] for key in KEYS} | {key: float(row[key] or math.nan) for key in COLUMNS})

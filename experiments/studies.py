@@ -1,63 +1,90 @@
-"""What is measured: each study makes a split from a layout and a seed, and says which ways are tried on it."""
+"""What is measured: each study makes a case from a layout and a seed, and says which ways are tried on it, how often."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 
-import numpy as np
+from experiments.baselines import BASELINES, CENTRALISED, ITERATIVE, MASKED_LLOYD, NEIGHBOURS, STEPMIX
+from experiments.linkages import LINKAGES, SWEEP, measure_exponents, measure_linkages
+from experiments.measuring import CEILING, FROM_OUTSIDE, K_CHOSEN, OURS, REFERENCES, Row, measure_ways
+from experiments.splits import LAYOUTS, Case, K, dim_split, gaussian_split, har_split, qmnist_split
 
-from experiments.baselines import BASELINES
-from experiments.measuring import CEILING, OURS
-from experiments.splits import LAYOUTS, dim_split, har_split, qmnist_split
-from intarsia.datasets import Split, mask_features, partition
-
-PARTIES, ROWS, FEATURES, K = 4, 300, 40, 4  # the Gaussian grid
+UNSEEN = 1000  # QMNIST splits before this one were looked at while the method was made
 SEPARATIONS = (0.5, 0.75, 1.0, 1.25, 1.5)
+HAR_FILE = "har_recomputed561.npz (561 columns recomputed from the raw recordings, not the published ones)"
+QMNIST_FILE = "qmnist_037.npz (MNIST's pixels with QMNIST's writers)"
+DIM_FILE = "dim_sets.npz"
 
 
 @dataclass(frozen=True)
 class Study:
+    """``at_most`` says on how many splits a slow way is tried, 0 for never; by its name, or by (layout, name)."""
+
     name: str
     n_clusters: int
-    split: Callable[[str, int], Split]
+    case: Callable[[str, int], Case]
     source: str
-    baselines: bool = True
-    layouts: tuple[str, ...] = LAYOUTS
+    tried: tuple[str, ...]
+    at_most: Mapping[str | tuple[str, str], int] = field(default_factory=dict)
+    splits: int = 100
+    first: int = 0  # the seed of the first split
+    measure: Callable[[Case, int, int, list[str]], Iterator[tuple[str, Row]]] = measure_ways
 
-    def ways(self, n_features: int) -> list[str]:
-        """Everything of ours, the ceiling, and the baselines that are installed and not too slow for so many features."""
-        fits = [
-            name
-            for name, baseline in BASELINES.items()
-            if n_features <= baseline.most_features and (baseline.needs is None or find_spec(baseline.needs))
+    def ways(self, layout: str, seed: int, *, quick: bool = False) -> list[str]:
+        """What is tried on one split: all that is installed, and slow ways on the first few only, or not when quick."""
+        return [
+            way for way in self.tried if seed < (0 if quick and self._slow(layout, way) else self._limit(layout, way))
         ]
-        return [*OURS, CEILING, *(fits if self.baselines else [next(iter(BASELINES))])]
+
+    def _limit(self, layout: str, way: str) -> int:
+        if way in BASELINES and BASELINES[way].needs and not find_spec(BASELINES[way].needs):
+            return 0
+        return self.at_most.get((layout, way), self.at_most.get(way, self.splits))
+
+    def _slow(self, layout: str, way: str) -> bool:
+        return (layout, way) in self.at_most or way in self.at_most
 
 
-def gaussian_split(separation: float) -> Callable[[str, int], Split]:
-    """Four parties with 300 rows each of four Gaussian clusters in 40 dimensions; 13 features each in both layouts.
+ALL = (*OURS, *(r for r in REFERENCES if r != FROM_OUTSIDE), *BASELINES)
+WITH_OUTSIDE = (*OURS, *REFERENCES, *BASELINES)
+OWN = (*(way for way in OURS if way != K_CHOSEN), CEILING, CENTRALISED)
+SLOW = {K_CHOSEN: 10, STEPMIX: 10}
 
-    Centres are standard normal times the separation, rows have unit variance around them.
-    """
 
-    def make(layout: str, seed: int) -> Split:
-        rng = np.random.default_rng([seed, round(100 * separation)])
-        truth = rng.integers(K, size=PARTIES * ROWS)
-        X = separation * rng.normal(size=(K, FEATURES))[truth] + rng.normal(size=(len(truth), FEATURES))
-        masks = mask_features(FEATURES, PARTIES, layout=layout, random_state=rng)
-        return Split.of(X, truth, partition(len(X), PARTIES, random_state=rng), masks)
-
-    return make
+def _gaussian(separation: float) -> Study:
+    skipped = {K_CHOSEN: 0, "one-shot as printed, 30 proxies": 0, "federated, search, the paper's rounds": 0}
+    return Study(
+        f"Gaussian {separation:g}", K, partial(gaussian_split, separation=separation), "made by experiments/splits.py",
+        tuple(way for way in WITH_OUTSIDE if way not in skipped), {STEPMIX: 10, ITERATIVE: 50},
+    )  # fmt: skip
 
 
 STUDIES = {
     study.name: study
     for study in (
-        Study("DIM-set 128", 16, dim_split, "dim_sets.npz"),
-        Study("HAR", 2, har_split, "har_recomputed561.npz (recomputed columns)"),
-        Study("QMNIST 0/3/7", 3, qmnist_split, "qmnist_037.npz (MNIST's pixels, QMNIST's writers)"),
-        *(Study(f"Gaussian {s:g}", K, gaussian_split(s), "made by experiments/studies.py") for s in SEPARATIONS),
+        Study("DIM-set 128", 16, dim_split, DIM_FILE, ALL, SLOW | {STEPMIX: 1, MASKED_LLOYD: 10, ITERATIVE: 20}),
+        Study("HAR", 2, har_split, HAR_FILE, ALL, SLOW | {NEIGHBOURS: 3, MASKED_LLOYD: 3, ITERATIVE: 5, STEPMIX: 0}),
+        Study(
+            "QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, WITH_OUTSIDE,
+            SLOW | {("chain", NEIGHBOURS): 2, ("chain", MASKED_LLOYD): 3, ("chain", ITERATIVE): 5, ("core", ITERATIVE): 10,
+                    ("chain", STEPMIX): 0, ("core", STEPMIX): 2}, first=UNSEEN,
+        ),
+        *(_gaussian(separation) for separation in SEPARATIONS),
+        Study("DIM-set 128 by importance", 16, partial(dim_split, how="importance"), DIM_FILE, OWN, splits=10),
+        Study("HAR by importance", 2, partial(har_split, how="importance"), HAR_FILE, OWN, splits=30),
+        Study(
+            "HAR walking and standing by importance", 2,
+            partial(har_split, how="importance", activities=("walking", "standing")), HAR_FILE, OWN, splits=30,
+        ),
+        Study(
+            "QMNIST 0/3/7 by importance", 3, partial(qmnist_split, how="importance"), QMNIST_FILE, OWN,
+            splits=30, first=UNSEEN,
+        ),
+        Study("Linkages on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, LINKAGES, measure=measure_linkages),
+        Study("Exponents on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, SWEEP, splits=20, measure=measure_exponents),
     )
-}
+}  # fmt: skip
+__all__ = ["LAYOUTS", "SEPARATIONS", "STUDIES", "Study"]

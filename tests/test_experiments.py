@@ -1,17 +1,34 @@
-"""The experiments run, resume where they stopped, and render: a smoke on data that needs no file."""
+"""The experiments run, resume where they stopped, and render: a smoke on data that needs no file, and hand-made results."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from experiments import render, store
-from experiments.__main__ import one_split
-from experiments.baselines import BASELINES
-from experiments.measuring import CEILING, COLUMNS, OURS, measure
-from experiments.studies import STUDIES, gaussian_split
+from experiments.__main__ import missing, one_split
+from experiments.baselines import BASELINES, CENTRALISED
+from experiments.linkages import LINKAGES, Clusters, merged_with, merges, planted
+from experiments.measuring import (
+    CEILING,
+    COLUMNS,
+    FEDERATED,
+    FROM_OUTSIDE,
+    FROM_TRUTH,
+    K_CHOSEN,
+    ONE_SHOT,
+    OURS,
+    measure_ways,
+)
+from experiments.splits import LAYOUTS, gaussian_split
+from experiments.studies import STUDIES
+
+import intarsia
+
+MEAN = "pooled, mean imputation, k-means"
 
 
 @pytest.fixture
@@ -20,79 +37,189 @@ def results(tmp_path, monkeypatch):
     return tmp_path
 
 
-CHEAP = [
-    *(way for way in OURS if "K chosen" not in way),
-    CEILING,
-    *(name for name, baseline in BASELINES.items() if baseline.needs is None),
-]
+def measured(layout, separation, *ways, seed=0):
+    return dict(measure_ways(gaussian_split(layout, seed, separation=separation), 4, seed, list(ways)))
 
 
-@pytest.mark.parametrize("way", CHEAP)
-def test_every_way_labels_clear_clusters_better_than_chance(way):
-    row = measure(gaussian_split(1.5)("core", 0), 4, 0, way)
-    assert set(row) == set(COLUMNS)
-    assert row["accuracy"] > 0.5
-    assert row["seconds"] > 0
+def made(name, layout, split, way, **figures):
+    return {"study": name, "layout": layout, "split": split, "way": way, **dict.fromkeys(COLUMNS, 1.0), **figures}
+
+
+def test_every_way_labels_clear_clusters_better_than_chance():
+    ways = [
+        *(way for way in OURS if way != K_CHOSEN),
+        *(CEILING, FROM_TRUTH, FROM_OUTSIDE),
+        *(name for name, baseline in BASELINES.items() if baseline.needs is None),
+    ]
+    rows = measured("core", 1.5, *ways)
+    assert list(rows) == ways
+    for way, row in rows.items():
+        assert set(row) == set(COLUMNS), way
+        assert row["accuracy"] > 0.5, way
+        assert row["seconds"] > 0, way
+    assert rows[FEDERATED]["aggregation"] == rows[ONE_SHOT]["aggregation"] == 1
+    assert rows[FEDERATED]["objective"] == pytest.approx(rows[FEDERATED]["objective_of_truth"])
+    assert rows[ONE_SHOT]["objective"] == pytest.approx(rows[ONE_SHOT]["objective_of_truth"])
 
 
 def test_ours_is_ahead_of_pooled_imputation_and_sends_less_than_the_rows():
-    split = gaussian_split(1.0)("chain", 0)
-    ours, pooled = (measure(split, 4, 0, way) for way in ("federated, search", "pooled, mean imputation, k-means"))
-    assert ours["adjusted_rand"] > pooled["adjusted_rand"]
-    assert ours["bytes_out"] < pooled["bytes_out"]
-    assert measure(split, 4, 0, CEILING)["accuracy"] >= ours["accuracy"] - 0.01
+    rows = measured("chain", 1.0, FEDERATED, CEILING, MEAN)
+    assert rows[FEDERATED]["adjusted_rand"] > rows[MEAN]["adjusted_rand"]
+    assert rows[FEDERATED]["bytes_out"] < rows[MEAN]["bytes_out"]
+    assert rows[CEILING]["accuracy"] >= rows[FEDERATED]["accuracy"] - 0.01
 
 
 def test_a_stopped_run_goes_on_where_it_stopped(results):
     name = "Gaussian 1.5"
-    rows = one_split(name, "chain", 0)
+    left = lambda: list(missing([name], ("chain",), 1, quick=True))
+    [(_, layout, seed, ways)] = left()
+    rows = one_split(name, layout, seed, ways)
     store.append(name, rows[:3])
     path = store.path_of(name)
     with path.open("a") as file:
         file.write('Gaussian 1.5,chain,0,"one-sh')  # killed in the middle of a line
     assert len(store.read(name)) == 3
-    again = one_split(name, "chain", 0)
-    assert len(again) == len(rows) - 3
-    store.append(name, again)
-    assert len(store.read(name)) == len(rows)
-    assert one_split(name, "chain", 0) == []
-    assert store.read(name)[0]["way"] == rows[0]["way"]
+    [(_, _, _, rest)] = left()
+    assert rest == ways[3:]
+    store.append(name, one_split(name, layout, seed, rest))
+    assert [row["way"] for row in store.read(name)] == ways
+    assert left() == []
     np.testing.assert_allclose(store.read(name)[0]["accuracy"], rows[0]["accuracy"], rtol=1e-5)
+
+
+def test_a_line_cut_off_in_its_last_figure_is_not_a_result(results):
+    store.append("HAR", [made("HAR", "chain", k, FEDERATED, bytes_out=576800.0) for k in range(2)])
+    path = store.path_of("HAR")
+    path.write_text(path.read_text()[:-4])
+    assert [row["bytes_out"] for row in store.read("HAR")] == [576800.0]
+
+
+def test_results_of_other_columns_are_not_mixed_in(results):
+    store.path_of("HAR").write_text("study,layout,split,way,old\nHAR,chain,0,federated,1\n")
+    with pytest.raises(intarsia.IntarsiaError, match="move it away"):
+        store.read("HAR")
+
+
+def test_a_baseline_that_gave_too_few_clusters_is_named(results):
+    store.append("HAR", [made("HAR", "core", 0, "pooled, OPIMC", n_clusters=1.0)])
+    rows = {study: store.read(study) for study in STUDIES}
+    assert "| HAR | core | pooled, OPIMC | fewer clusters than asked for on 1 of 1 splits |" in render.never_tried(rows)
+    assert "| HAR | core | pooled, StepMix | not tried" in render.never_tried(rows)
+
+
+def test_slow_ways_are_tried_on_the_first_splits_only_and_never_when_quick():
+    study = STUDIES["QMNIST 0/3/7"]
+    assert K_CHOSEN in study.ways("chain", 9)
+    assert K_CHOSEN not in study.ways("chain", 10)
+    assert K_CHOSEN not in study.ways("chain", 0, quick=True)
+    assert FEDERATED in study.ways("core", 99, quick=True)
+    assert study.ways("core", 100) == []
 
 
 def test_tables_show_mean_spread_and_worst(results):
     name = "HAR"
-    fake = dict.fromkeys(COLUMNS, 1.0)
-    store.append(
-        name,
-        [
-            {"study": name, "layout": "chain", "split": k, "way": "federated, search", **fake, "accuracy": accuracy}
-            for k, accuracy in enumerate([0.9, 1.0])
-        ],
-    )
-    assert "| chain | **federated, search** | 2 | 2 of 2 clear | 95.00 ± 5.00 | 90.00 |" in render.table(
-        name, store.read(name)
-    )
+    store.append(name, [made(name, "chain", k, FEDERATED, accuracy=a) for k, a in enumerate([0.9, 1.0])])
+    line = "| chain | **federated** | 2 | 1.000 ± 0.000 | 1.000 | 95.00 ± 5.00 | 90.00 |"
+    assert line in render.paper_table(name, store.read(name))
 
 
-def test_who_is_ahead_is_said(results):
+def test_who_is_ahead_is_said_on_the_splits_that_both_saw(results):
     name = "QMNIST 0/3/7"
-    fake = dict.fromkeys(COLUMNS, 1.0)
-    pairs = [
-        ("federated, search", 0.8),
-        ("pooled, OPIMC", 0.9),
-        (CEILING, 0.95),
-        ("pooled, mean imputation, k-means", 0.7),
-    ]
+    figures = {
+        FEDERATED: [0.8, 0.2],
+        "pooled, OPIMC": [0.9],
+        CEILING: [0.95, 0.95],
+        MEAN: [0.7, 0.1],
+        CENTRALISED: [1, 1],
+    }
     store.append(
-        name, [{"study": name, "layout": "core", "split": 0, "way": w, **fake, "accuracy": a} for w, a in pairs]
+        name, [made(name, "core", k, w, accuracy=a) for w, found in figures.items() for k, a in enumerate(found)]
     )
     rows = {study: store.read(study) for study in STUDIES}
-    assert render.ahead(rows) == "- **QMNIST 0/3/7, core**: pooled, OPIMC: accuracy 0.900, ours 0.800."
+    said = render.ahead(rows)
+    assert "| federated | QMNIST 0/3/7 | core | pooled, OPIMC | accuracy | 0.9000 | 0.8000 | 1 to 0 of 1 |" in said
+    assert len(said.splitlines()) == 3
+
+
+def test_promises_that_do_not_hold_are_said_not_to(results):
+    name = "QMNIST 0/3/7"
+    grouped = [(1.0, 1.0)] * 98 + [(0.9, 1.0)] * 2 + [(0.5, 0.0)]  # two misses on clear splits, one on an ambiguous one
+    for layout in LAYOUTS:
+        rows = [made(name, layout, k, FEDERATED, aggregation=a, clear=c) for k, (a, c) in enumerate(grouped)]
+        store.append(name, [*rows, made(name, layout, 0, FROM_TRUTH, accuracy=0.99)])
+    page = render.bars({study: store.read(study) for study in STUDIES})
+    assert "QMNIST, chain: E1 of the default perfect on 99% of the clear splits | 98 of 100 | **no**" in page
+    assert "QMNIST, core: E1 of the default perfect on 97% of the clear splits | 98 of 100 | yes" in page
+    assert "+1.00 on average, worst +1.00 | yes" in page
+    assert "ahead of every pooled baseline at every separation | ahead everywhere | not measured" in page
+
+
+def test_a_miss_names_the_grouping_that_the_objective_prefers(results):
+    name = "QMNIST 0/3/7"
+    miss = {"aggregation": 0.5, "objective": 2.0, "overruled": 0.0}
+    rows = [
+        made(name, "core", 0, FEDERATED, **miss, objective_of_truth=1.0),
+        made(name, "core", 1, FEDERATED, **miss, objective_of_truth=3.0),
+        made(name, "core", 2, ONE_SHOT),
+        made(name, "core", 3, FEDERATED, **{**miss, "overruled": 1.0}, clear=0.0, objective_of_truth=1.0),
+    ]
+    page = render.misses(dict.fromkeys(STUDIES, ()) | {name: rows})
+    assert "| 0 | clear | 0.500 | 2 | 1 | the truth: stopped short |" in page
+    assert "| 3 | ambiguous | 0.500 | 2 | 1 | the truth, which may not be allowed; the rows decided |" in page
+    assert "| 1 | clear | 0.500 | 2 | 3 | the one found |" in page
+    assert "one-shot | 2" not in page
+
+
+def test_each_linkage_merges_what_the_paper_says():
+    assert {linkage: merged_with(linkage) for linkage in LINKAGES} == {
+        "smallest distance": ("dots",),  # the outlier
+        "smallest average": ("triangles", "diamonds"),
+        "average": ("triangles", "diamonds"),
+        "force": ("stars",),
+        "increase of variance": ("stars",),
+    }
+    assert merged_with("force", 12.0) == ("dots",)  # too large an exponent listens to the outlier alone
+
+
+def test_linkages_without_gaps_are_scipy_s():
+    from experiments.linkages import _between_clusters
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
+    clusters = planted(3)
+    same_size = Clusters([points[:29] for points in clusters.points], clusters.seen)
+    for name, method in (("smallest distance", "single"), ("average", "average")):
+        distance = _between_clusters(same_size, name, 2.0)
+        tree = linkage(squareform(np.nan_to_num(distance)), method)
+        for k in (2, 3, 4):
+            ours = merges(same_size, name, k)[-1]
+            theirs = fcluster(tree, k, "maxclust")
+            assert ((ours[:, None] == ours) == (theirs[:, None] == theirs)).all()
+
+
+def test_incomparable_clusters_are_never_merged():
+    rng = np.random.default_rng(0)
+    clusters = Clusters([rng.normal(size=(5, 1)) for _ in range(2)], np.array([[True, False], [False, True]]))
+    for linkage in LINKAGES:
+        assert merges(clusters, linkage, 1)[-1].tolist() == [0, 1]
+
+
+def test_the_page_is_rendered_from_what_is_there(results, tmp_path):
+    pytest.importorskip("matplotlib", reason="plots need the packages of the group experiments (make reproduce)")
+    name = "Gaussian 1.5"
+    for layout in LAYOUTS:
+        store.append(name, one_split(name, layout, 0, [FEDERATED, MEAN]))
+    page = render.write(tmp_path / "page").read_text()
+    assert "{" not in page.replace("{:", "")
+    assert (tmp_path / "page/images/linkages.svg").stat().st_size > 1000
 
 
 def test_the_command_line_names_the_studies():
     out = subprocess.run(
-        [sys.executable, "-m", "experiments", "list"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "experiments", "list"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
     ).stdout
     assert out.split("\n")[: len(STUDIES)] == list(STUDIES)

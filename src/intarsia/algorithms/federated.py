@@ -29,6 +29,7 @@ from intarsia.algorithms.base import (
 from intarsia.core.alignment import blend, movement, without_own
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.distances import Extent, Metric
+from intarsia.core.features import is_complete
 from intarsia.core.meta_clustering import LocalCentroids, by_size, method_a, method_b, objective
 from intarsia.core.search import CentroidProblem, margins, search_centroids
 from intarsia.core.types import IntArray
@@ -53,9 +54,9 @@ from intarsia.results import Aggregation, GlobalModel, Outcome, RoundInfo
 PAPER_METHODS = {"method_a": method_a, "method_b": method_b}
 AGGREGATIONS = ("search", *PAPER_METHODS)
 MOST_RIVALS = MOST_SETS - 1
-REFINEMENTS = ("crosswise", "plain")
+REFINEMENTS = ("auto", "crosswise", "plain")
 TRIAL_ROUNDS = 4  # so many rounds until groupings in question are compared
-PLAIN_ROUNDS = 5  # where crosswise rounds do not come to rest, so many at the end do
+PLAIN_SHARE = 4  # where crosswise rounds do not come to rest, one in so many, at the end, is plain
 
 
 class Grouped(NamedTuple):
@@ -137,7 +138,7 @@ class FederatedAlgorithm:
     tol: float = 1e-4
     min_points: int = 1
     local_iterations: int = 1
-    refinement: str = "crosswise"
+    refinement: str = "auto"
     n_rivals: int = 3
     metric: Metric = "euclidean"
     seed: int = 0
@@ -183,11 +184,13 @@ class FederatedAlgorithm:
             if summary.features != study.features[name]:
                 raise ProtocolError(f"participant {name!r} summarised other features than it had described")
         gathered = gather(study, summaries)
-        candidates = tuple(
+        first, *rivals = (
             Candidate(grouped, merge(gathered.centroids, grouped.groups, self.n_clusters))
             for grouped in self._group(study, gathered)
         )
-        return self._next_round(Run(study, candidates))
+        # centroids that know fewer features fit rows more easily, and would win for that alone
+        fair = (rival for rival in rivals if rival.centres.seen.sum() >= first.centres.seen.sum())
+        return self._next_round(Run(study, (first, *fair)))
 
     def _group(self, study: Study, gathered: Gathered) -> list[Grouped]:
         """The best grouping, and others that the local centroids alone hardly tell from it."""
@@ -199,7 +202,9 @@ class FederatedAlgorithm:
         if self.aggregation == "search":
             starts = starts_stream(self.seed, "search centroids")
             found = search_centroids(local, self.n_clusters, study.overlap, self.n_starts, starts)
-            best, rivals = found.groups, found.rivals[: self.n_rivals if self.max_rounds > 1 else 0]
+            # where everybody can be compared with everybody, there is no weak link that could turn the rest
+            in_doubt = self.max_rounds > 1 and self.refinement != "plain" and not is_complete(study.overlap)
+            best, rivals = found.groups, found.rivals[: self.n_rivals if in_doubt else 0]
             aggregation = Aggregation(
                 "search", found.loss, found.runner_up, found.confidence, found.n_different, n_compared=1 + len(rivals)
             )
@@ -215,13 +220,19 @@ class FederatedAlgorithm:
             grouped.append(Grouped(gathered, ordered, local.extent, tuple(margins(problem, ordered).tolist()), how))
         return grouped
 
+    @property
+    def _plain_rounds(self) -> int:
+        return self.max_rounds // PLAIN_SHARE
+
     def _kind_of_next(self, run: Run) -> str:
         """Compare the groupings in question first; let the others judge until that changes nothing; end as printed."""
         done = len(run.rounds)
         if len(run.candidates) > 1:
             return "trial"
-        judged_by_others = self.refinement == "crosswise" and len(run.study.participants) > 1
-        return "crosswise" if judged_by_others and 1 <= done < self.max_rounds - PLAIN_ROUNDS else "plain"
+        judged_by_others = self.refinement == "crosswise" or (
+            self.refinement == "auto" and not is_complete(run.study.overlap)
+        )
+        return "crosswise" if judged_by_others and 1 <= done < self.max_rounds - self._plain_rounds else "plain"
 
     def _next_round(self, run: Run) -> Step:
         """Ask for a refinement, or for labels when the rounds are over."""
@@ -257,11 +268,13 @@ class FederatedAlgorithm:
             self._moved(run.study, candidate, {name: reply.refined[k] for name, reply in replies.items()})
             for k, candidate in enumerate(run.candidates)
         )
-        moved = movement(run.candidates[0].centres, candidates[0].centres, candidates[0].grouped.extent)
-        sizes = sum((reply.sizes for reply in candidates[0].last.values()), np.zeros(self.n_clusters, dtype=np.intp))
-        info = RoundInfo(number, moved, tuple(sizes.tolist()), candidates[0].misfit, kind)
+        k = min(range(len(candidates)), key=lambda k: candidates[k].misfit)  # the first of equals
+        leader = candidates[k]
+        moved = movement(run.candidates[k].centres, leader.centres, leader.grouped.extent)
+        sizes = sum((reply.sizes for reply in leader.last.values()), np.zeros(self.n_clusters, dtype=np.intp))
+        info = RoundInfo(number, moved, tuple(sizes.tolist()), leader.misfit, kind)
         if number >= min(TRIAL_ROUNDS, self.max_rounds):
-            candidates = (min(candidates, key=lambda candidate: candidate.misfit),)  # the first of equals
+            candidates = (leader,)
         run = replace(run, candidates=candidates, rounds=(*run.rounds, info))
         # a first round at rest says nothing about those that the others judge
         over = kind == self._kind_of_next(run) or kind == "crosswise"
@@ -270,7 +283,7 @@ class FederatedAlgorithm:
     def _moved(self, study: Study, candidate: Candidate, refined: Mapping[str, Refined]) -> Candidate:
         merged = _merge_refinements(study, refined, self.n_clusters)
         centres = blend(candidate.centres, merged, self.step_size)
-        misfit = sum(reply.misfit for reply in refined.values())
+        misfit = sum(refined[name].misfit for name in study.participants)
         return replace(candidate, centres=centres, merged=merged, last=refined, misfit=misfit)
 
 

@@ -55,7 +55,9 @@ def blend(old: MaskedCentroids, new: MaskedCentroids, step_size: float) -> Maske
 
 
 def without_own(merged: MaskedCentroids, own: MaskedCentroids, sent: MaskedCentroids) -> MaskedCentroids:
-    r"""What the others say about each entry: ``sent``, with a participant's own part of ``merged`` taken out of it.
+    r"""What the others say about each entry: ``merged`` without a participant's own part, and ``sent`` where only it knows.
+
+    What the others say is their last word, not moved by α: damping is for what a participant says itself.
 
     A participant's rows fit a mean that they are in better than they should, and so hold each other where they are. Where
     the others have at least as many rows behind an entry as the participant, theirs alone count; where they have fewer, own

@@ -52,13 +52,15 @@ class FederatedClustering(TableClusterer):
         A participant ignores a global centroid that fewer of its rows are nearest to.
     local_iterations : int
         Iterations of the local algorithm in each round.
-    refinement : {"crosswise", "plain"}
-        ``"plain"`` is the paper's: everybody starts a round from the common centroids. ``"crosswise"`` sends each
-        participant what the *others* say about a feature, as far as they have rows to say it with, so that a participant's
-        own rows cannot hold each other in place.
+    refinement : {"auto", "crosswise", "plain"}
+        ``"plain"`` is the paper's: everybody starts a round from the common centroids, without rivals. ``"crosswise"``
+        sends each participant what the *others* say about a feature, as far as they have rows to say it with, so that a
+        participant's own rows cannot hold each other in place. ``"auto"`` is crosswise where some participants share no
+        feature.
     n_rivals : int from 0 to 7
-        So many other groupings of the local centroids, where they come close to the best, are tried on the rows: the one
-        whose centroids fit everybody's rows best, judged by the others, wins. 0 trusts the local centroids alone.
+        Where some participants share no feature, so many other groupings of the local centroids that come close to the best
+        are tried on the rows: the one whose centroids fit everybody's rows best, judged by the others, wins. 0 trusts the
+        local centroids alone.
     random_state : int, RandomState or None
         Seed of everything random.
 
@@ -88,7 +90,7 @@ class FederatedClustering(TableClusterer):
         tol: float = 1e-4,
         min_points: int = 1,
         local_iterations: int = 1,
-        refinement: str = "crosswise",
+        refinement: str = "auto",
         n_rivals: int = 3,
         random_state: Any = None,
     ) -> None:

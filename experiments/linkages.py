@@ -1,0 +1,205 @@
+"""Five ways to measure the distance between sets of clusters, each used to merge the closest two again and again.
+
+The paper's comparison (its figure of a merging example), on points: a planted example with an outlier, and proxies of
+QMNIST's local clusters. Pairs of clusters without a common feature are left out of minima and averages alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from experiments.measuring import (
+    COLUMNS,
+    OURS,
+    CountingRuntime,
+    Row,
+    participants,
+    summarised,
+    true_grouping,
+)
+from experiments.splits import Case
+from intarsia.algorithms import OneShotAlgorithm
+from intarsia.core.agglomeration import agglomerate
+from intarsia.core.densities import sample_inside
+from intarsia.core.distances import Extent, extent_of
+from intarsia.core.force import exact_forces
+from intarsia.core.randomness import stream
+from intarsia.core.search import search_forces
+from intarsia.metrics import aggregation_accuracy
+from intarsia.runtime import drive
+
+LINKAGES = ("smallest distance", "smallest average", "average", "force", "increase of variance")
+EXPONENTS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0)
+SOFTENINGS = (0.0, 0.01, 0.1, 0.5)
+SWEEP = tuple(f"{how}, w={w:g}, s={s:g}" for how in ("greedy", "search") for w in EXPONENTS for s in SOFTENINGS)
+N_PROXIES = 100
+
+
+class Clusters(NamedTuple):
+    """Points of each cluster over the features that it sees, in the order of the union."""
+
+    points: list[np.ndarray]
+    seen: np.ndarray
+
+    @property
+    def extent(self) -> Extent:
+        low, high = np.zeros(self.seen.shape), np.zeros(self.seen.shape)
+        for z, rows in enumerate(self.points):
+            low[z, self.seen[z]], high[z, self.seen[z]] = rows.min(axis=0), rows.max(axis=0)
+        return Extent(extent_of(low, self.seen).low, extent_of(high, self.seen).high)
+
+
+def merges(clusters: Clusters, linkage: str, n_groups: int, exponent: float = 2.0) -> list[np.ndarray]:
+    """The groups after every merge of the closest two, from all apart down to ``n_groups`` or until nothing compares."""
+    groups = np.arange(len(clusters.points))
+    between = _between(clusters, linkage, exponent)
+    history = [groups]
+    while len(names := np.unique(groups)) > n_groups:
+        pairs = {(r, s): between(groups == r, groups == s) for r in names for s in names if r < s}
+        comparable = {pair: value for pair, value in pairs.items() if not np.isnan(value)}
+        if not comparable:
+            break
+        r, s = min(comparable, key=lambda pair: comparable[pair])
+        groups = np.where(groups == s, r, groups)
+        history.append(groups)
+    return history
+
+
+def _between(clusters: Clusters, linkage: str, exponent: float) -> Callable[[np.ndarray, np.ndarray], float]:
+    """The distance between two sets of clusters, given as masks; NaN if nothing can be compared."""
+    if linkage == "increase of variance":
+        return _increase_of_variance(clusters)
+    distance = _between_clusters(clusters, linkage, exponent)
+    sizes = np.array([len(points) for points in clusters.points], dtype=float)
+
+    def between(r: np.ndarray, s: np.ndarray) -> float:
+        block = distance[np.ix_(r, s)]
+        known = ~np.isnan(block)
+        if not known.any():
+            return np.nan
+        if linkage.startswith("smallest"):
+            return float(block[known].min())
+        weight = np.outer(sizes[r], sizes[s])[known]
+        return float((block[known] * weight).sum() / weight.sum())
+
+    return between
+
+
+def _between_clusters(clusters: Clusters, linkage: str, exponent: float) -> np.ndarray:
+    """The smallest, the mean rescaled distance, or minus the mean force, for every two clusters; NaN if incomparable."""
+    m, extent = len(clusters.points), clusters.extent
+    result = np.full((m, m), np.nan)
+    for a in range(m):
+        for b in range(a):
+            shared = clusters.seen[a] & clusters.seen[b] & extent.varies
+            if not shared.any():
+                continue
+            x = clusters.points[a][:, shared[clusters.seen[a]]]
+            y = clusters.points[b][:, shared[clusters.seen[b]]]
+            d = cdist(x, y) / np.linalg.norm(extent.width[shared])
+            if linkage == "smallest distance":
+                value = d.min()
+            elif linkage == "force":
+                value = -np.mean(np.maximum(d, 1e-9) ** -exponent)
+            else:
+                value = d.mean()
+            result[a, b] = result[b, a] = value
+    return result
+
+
+def _increase_of_variance(clusters: Clusters) -> Callable[[np.ndarray, np.ndarray], float]:
+    """Var(r ∪ s) − Var(r) − Var(s), summed over the features that both groups know, rescaled as in eq:d."""
+    extent = clusters.extent
+    moments = np.zeros((len(clusters.points), 3, len(extent.width)))  # how many, sum, sum of squares
+    for z, points in enumerate(clusters.points):
+        many = np.full(points.shape[1], len(points))
+        moments[z][:, clusters.seen[z]] = [many, points.sum(axis=0), np.square(points).sum(axis=0)]
+
+    def variance(m: np.ndarray, shared: np.ndarray) -> float:
+        count, total, squares = m[:, shared]
+        return float((squares / count - np.square(total / count)).sum())
+
+    def between(r: np.ndarray, s: np.ndarray) -> float:
+        left, right = moments[r].sum(axis=0), moments[s].sum(axis=0)
+        shared = (left[0] > 0) & (right[0] > 0) & extent.varies
+        if not shared.any():
+            return np.nan
+        increase = variance(left + right, shared) - variance(left, shared) - variance(right, shared)
+        return increase / float(np.square(extent.width[shared]).sum())
+
+    return between
+
+
+PLANTED_NAMES = ("crosses", "stars", "dots", "triangles", "diamonds")
+PLANTED_TRUTH = np.array([0, 0, 1, 2, 2])
+
+
+def planted(seed: int = 0) -> Clusters:
+    """Five clusters in the plane, after the paper's figure; two belong together twice, and one has an outlier.
+
+    The crosses are the near end of the long row of stars. The dots are far away, but for one outlier next to the crosses.
+    The triangles and diamonds are compact and close to each other.
+    """
+    rng = np.random.default_rng(seed)
+    near = rng.normal([0.0, 0.0], 0.25, size=(40, 2))
+    along = np.column_stack([rng.uniform(0.9, 9.0, size=100), rng.normal(0.0, 0.25, size=100)])
+    far = np.vstack([rng.normal([-1.0, 6.5], 0.35, size=(29, 2)), [[-0.05, 0.75]]])
+    left, right = (rng.normal(centre, 0.25, size=(40, 2)) for centre in ([-3.4, -2.6], [-3.7, -3.1]))
+    return Clusters([near, along, far, left, right], np.ones((5, 2), dtype=bool))
+
+
+def merged_with(linkage: str, exponent: float = 2.0) -> tuple[str, ...]:
+    """With whom the crosses are after merging down to three groups."""
+    groups = merges(planted(), linkage, 3, exponent)[-1]
+    return tuple(name for z, name in enumerate(PLANTED_NAMES) if z and groups[z] == groups[0])
+
+
+def measure_linkages(case: Case, k: int, seed: int, ways: list[str]) -> Iterator[tuple[str, Row]]:
+    """E4 of each linkage on proxies of the split's local Gaussians."""
+    split = case.split
+    people, seen = _one_shot(case, k, seed)
+    truth = true_grouping(split, people)
+    points = [
+        sample_inside(density, stream(seed, "linkage", z), N_PROXIES, None, None)
+        for z, density in enumerate(seen.densities)
+    ]
+    for way in ways:
+        groups = merges(Clusters(points, seen.seen), way, k)[-1]
+        yield way, _row(truth, groups)
+
+
+def measure_exponents(case: Case, k: int, seed: int, ways: list[str]) -> Iterator[tuple[str, Row]]:
+    """E4 for every exponent and softening, greedy and with the search, exact forces throughout."""
+    people, seen = _one_shot(case, k, seed)
+    truth = true_grouping(case.split, people)
+    overlap = (case.split.masks.astype(int) @ case.split.masks.T.astype(int)) > 0
+    for way in ways:
+        how, w, s = (part.split("=")[-1] for part in way.split(", "))
+        forces = np.minimum(exact_forces(seen.densities, seen.seen, seen.extent, float(w), float(s)), 1e100)
+        if how == "greedy":
+            tree = agglomerate(forces)
+            groups = tree.cut(max(k, tree.fewest_groups))
+        else:
+            starts = lambda number: stream(seed, "sweep", number)  # noqa: E731
+            groups = search_forces(forces, seen.owner, k, overlap, 30, starts).groups
+        yield way, _row(truth, groups)
+
+
+def _one_shot(case: Case, k: int, seed: int):
+    people, _ = participants(case.split, k, seed)
+    runtime = CountingRuntime(people)
+    kind, settings = OneShotAlgorithm, OURS["one-shot as printed, exact force"][1]
+    drive(kind(n_clusters=k, seed=seed, **settings), runtime)
+    return people, summarised(case.split, runtime.summaries)
+
+
+def _row(truth, groups: np.ndarray) -> Row:
+    return dict.fromkeys(COLUMNS, float("nan")) | {
+        "aggregation": aggregation_accuracy(truth.classes, groups),
+        "clear": float(truth.clear),
+        "n_clusters": len(np.unique(groups)),
+    }
