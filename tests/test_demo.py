@@ -44,7 +44,7 @@ def test_the_hospitals_come_as_any_kind_of_table(backend, kind):
 
 
 def test_a_backend_that_is_not_installed_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("intarsia.datasets.hospitals.find_spec", lambda _: None)
+    monkeypatch.setattr("intarsia.frames.find_spec", lambda _: None)
     with pytest.raises(SettingError, match="pip install polars"):
         load_heart_disease("polars")
 

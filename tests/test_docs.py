@@ -24,6 +24,14 @@ def test_the_readme_s_code_runs():
             exec(compile(block, "README.md", "exec"), names)
 
 
+@pytest.mark.filterwarnings("ignore::intarsia.AssumptionWarning")
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/how-to").glob("*.md")), ids=lambda page: page.stem)
+def test_how_to_pages_run(page):
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
+        exec(compile(block, page.name, "exec"), names)
+
+
 def test_the_readme_s_figures_are_the_demo_s():
     text = (ROOT / "README.md").read_text()
     hospitals = intarsia.datasets.load_heart_disease()

@@ -45,6 +45,7 @@ REPLIES = [
     LocalSummary(features=("a",), values=A, counts=A, sizes=np.array([1, 2]), covariances=(V, A), low=A, high=A),
     Refinement(refined=(Refined(values=A, counts=A, sizes=np.array([1, 2]), misfit=0.5),)),
     Labelled(sizes=np.array([3, 4])),
+    Labelled(sizes=np.array([3, 4]), counts=A, squares=A),
     Failure(error="InputError", message="no"),
 ]
 

@@ -173,6 +173,10 @@ LIES = {
     "no rows": (Description, lambda r: changed(r, n_rows=-5)),
     "half a row": (LocalSummary, lambda r: changed(r, counts=r.counts / 7)),
     "sizes that do not fit": (Labelled, lambda r: changed(r, sizes=np.ones(7, dtype=int))),
+    "no spread": (Labelled, lambda r: changed(r, counts=None)),
+    "negative squares": (Labelled, lambda r: changed(r, squares=r.squares - 1e9)),
+    "a spread of the wrong shape": (Labelled, lambda r: changed(r, squares=r.squares[:, :1])),
+    "half a cell": (Labelled, lambda r: changed(r, counts=r.counts + 0.5)),
     "negative sizes": (Labelled, lambda r: changed(r, sizes=r.sizes - 1000)),
     "failure": (LocalSummary, lambda r: Failure(error="InputError", message="no")),
 }

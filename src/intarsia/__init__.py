@@ -15,12 +15,23 @@ if TYPE_CHECKING:
     from intarsia import datasets, exceptions, metrics
     from intarsia.assumptions import AssumptionReport, check_assumptions, order_preservation_rate
     from intarsia.core.features import FeatureSpace
-    from intarsia.estimators import ClusteringResult, FederatedClustering, OneShotClustering, cluster
+    from intarsia.estimators import (
+        Blocks,
+        ClusteringResult,
+        FederatedClustering,
+        OneShotClustering,
+        cluster,
+        load,
+        participants_from_blocks,
+    )
     from intarsia.exceptions import AssumptionWarning, InputError, IntarsiaError
     from intarsia.results import LocalCluster, RoundInfo
 
 _HOME = {
     "cluster": "intarsia.estimators",
+    "load": "intarsia.estimators",
+    "Blocks": "intarsia.estimators",
+    "participants_from_blocks": "intarsia.estimators",
     "FederatedClustering": "intarsia.estimators",
     "OneShotClustering": "intarsia.estimators",
     "ClusteringResult": "intarsia.estimators",
@@ -39,6 +50,7 @@ _MODULES = ("datasets", "exceptions", "metrics")
 __all__ = [
     "AssumptionReport",
     "AssumptionWarning",
+    "Blocks",
     "ClusteringResult",
     "FeatureSpace",
     "FederatedClustering",
@@ -52,8 +64,10 @@ __all__ = [
     "cluster",
     "datasets",
     "exceptions",
+    "load",
     "metrics",
     "order_preservation_rate",
+    "participants_from_blocks",
 ]
 
 

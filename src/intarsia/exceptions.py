@@ -17,6 +17,7 @@
     │   ├── DisjointFeaturesError           participants that share no column with the others
     │   └── UnknownFeaturesError            columns that the fitted model never saw
     ├── DatasetError                        a dataset file is not there, or not the expected one
+    ├── ModelFileError                      a saved study is damaged, too new, or not one
     ├── LocalAlgorithmError                 a participant's own clustering algorithm failed or does not fit
     └── ProtocolError                       a message that is not what was agreed
 
@@ -87,6 +88,10 @@ class UnknownFeaturesError(InputError):
 
 class DatasetError(IntarsiaError):
     """A dataset file is not where it is looked for, or is not the expected one."""
+
+
+class ModelFileError(IntarsiaError):
+    """A saved study is damaged, too new, or not one."""
 
 
 class LocalAlgorithmError(IntarsiaError):

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from importlib.util import find_spec
 from typing import Any
 
 import narwhals as nw
@@ -24,11 +25,13 @@ from intarsia.exceptions import (
     MissingCellsError,
     NonFiniteError,
     NonNumericError,
+    SettingError,
     TableTypeError,
     UnnamedColumnError,
     quote,
 )
 
+BACKENDS = ("pandas", "polars", "pyarrow")
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # what pyarrow calls the index of a table that came from pandas
 
 
@@ -81,10 +84,7 @@ def _is_column(thing: Any) -> bool:
 
 def read_table(thing: Any, owner: str) -> Table:
     """Read one participant's table, or say what stands in the way."""
-    names = column_names(thing)
-    if names is None or not is_table(thing):
-        raise _unknown_kind(thing, owner)
-    _check_names(names, owner)
+    names = check_table(thing, owner)
     arrays, refused = {}, {}
     for name, column in _columns(thing, names, owner).items():
         numbers = _numbers(column)
@@ -190,6 +190,48 @@ def _columns(thing: Any, names: Sequence[str], owner: str) -> dict[str, Any]:
         return {name: frame[name] for name in names}
     except Exception as error:
         raise TableTypeError(f"the table of {owner!r} cannot be read ({type(error).__name__}).") from error
+
+
+def native_table(columns: Mapping[str, Any], backend: str) -> Any:
+    """Columns as a table of an installed library."""
+    if backend not in BACKENDS:
+        raise SettingError(f"backend must be one of {BACKENDS}. Got {backend!r} instead.")
+    if find_spec(backend) is None:
+        raise SettingError(f"backend={backend!r} needs {backend}, which is not installed. Hint: pip install {backend}.")
+    frame: Any = nw.from_dict(dict(columns), backend=backend)  # type: ignore[arg-type]  # checked just above
+    return frame.to_native()
+
+
+def without_column(thing: Any, name: str) -> Any:
+    """The table without one of its columns."""
+    if isinstance(thing, Mapping):
+        return {other: column for other, column in thing.items() if other != name}
+    return nw.from_native(thing).drop(name).to_native()
+
+
+def cells_of(thing: Any, name: str) -> list[Any]:
+    """One column's cells, whatever they are; None where empty."""
+    whole = isinstance(thing, Mapping)
+    cells = list(thing[name]) if whole else _columns(thing, [name], "table")[name].to_list()
+    return [None if _is_empty(cell) else cell for cell in cells]
+
+
+def _is_empty(cell: Any) -> bool:
+    if cell is None:
+        return True
+    try:
+        return bool(cell != cell)  # NaN, NaT  # noqa: PLR0124
+    except (TypeError, ValueError):  # pandas' NA does not say whether it equals itself
+        return True
+
+
+def check_table(thing: Any, owner: str) -> list[str]:
+    """The names of a table's columns, or an error about what is no table or has no proper names."""
+    names = column_names(thing)
+    if names is None or not is_table(thing):
+        raise _unknown_kind(thing, owner)
+    _check_names(names, owner)
+    return names
 
 
 def _check_names(names: Sequence[Any], owner: str) -> None:

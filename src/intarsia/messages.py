@@ -162,9 +162,15 @@ class Refinement(Message, frozen=True, tag="reply.refinement"):
 
 
 class Labelled(Message, frozen=True, tag="reply.labelled"):
-    """How many of the participant's rows are in each global cluster."""
+    """How many of the participant's rows are in each global cluster.
+
+    After :class:`Label` also, per cluster and feature, how many cells are filled and the sum of their squared deviations
+    from the centroid that was sent.
+    """
 
     sizes: Array
+    counts: Array | None = None
+    squares: Array | None = None
 
 
 class Failure(Message, frozen=True, tag="reply.failure"):
@@ -178,7 +184,8 @@ Request = Describe | Summarize | Refine | Label | Assign
 Reply = Description | LocalSummary | Refinement | Labelled | Failure
 
 
-def _pack_array(thing: Any) -> msgspec.msgpack.Ext:
+def pack_array(thing: Any) -> msgspec.msgpack.Ext:
+    """An array as dtype, shape and raw bytes."""
     if not isinstance(thing, np.ndarray) or thing.dtype.kind not in _LETTER:
         raise ProtocolError(f"a message cannot hold a {type(thing).__name__}")
     letter = _LETTER[thing.dtype.kind]
@@ -187,7 +194,8 @@ def _pack_array(thing: Any) -> msgspec.msgpack.Ext:
     return msgspec.msgpack.Ext(_ARRAY_CODE, head + plain.tobytes())
 
 
-def _unpack_array(code: int, data: memoryview) -> Array:
+def unpack_array(code: int, data: memoryview) -> Array:
+    """The array that :func:`pack_array` packed, or a ProtocolError."""
     raw = bytes(data)
     if code != _ARRAY_CODE or len(raw) < 2 or raw[:1] not in _DTYPES or raw[1] > 2:
         raise ProtocolError("an array in the message is not well formed")
@@ -203,15 +211,16 @@ def _unpack_array(code: int, data: memoryview) -> Array:
     return np.frombuffer(body, dtype=dtype).reshape(shape)
 
 
-def _expect_array(_kind: type, thing: Any) -> Any:
+def expect_array(_kind: type, thing: Any) -> Any:
+    """What a field that should hold an array holds, if it is one."""
     if not isinstance(thing, np.ndarray):  # arrays are the only fields of a kind that msgspec does not know
         raise ProtocolError("a field of the message should hold an array")
     return thing
 
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=_pack_array)
-_REQUESTS = msgspec.msgpack.Decoder(Request, dec_hook=_expect_array, ext_hook=_unpack_array)
-_REPLIES = msgspec.msgpack.Decoder(Reply, dec_hook=_expect_array, ext_hook=_unpack_array)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=pack_array)
+_REQUESTS = msgspec.msgpack.Decoder(Request, dec_hook=expect_array, ext_hook=unpack_array)
+_REPLIES = msgspec.msgpack.Decoder(Reply, dec_hook=expect_array, ext_hook=unpack_array)
 
 
 def encode(message: Request | Reply) -> bytes:

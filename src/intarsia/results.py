@@ -9,14 +9,19 @@ import numpy as np
 
 from intarsia.core.agglomeration import MergeTree
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.distances import Extent, Metric, nearest_centre
+from intarsia.core.distances import LARGEST, Extent, Metric, nearest_centre
 from intarsia.core.features import FeatureSpace
+from intarsia.core.mixture import Mixture, mixture_of
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class GlobalModel:
-    """K global centroids in common units, and how to find the nearest: all that labelling a new row needs."""
+    """K global centroids in common units, and how to find the nearest: all that labelling a new row needs.
+
+    ``variances`` are those of the cluster's cells around the centroid, in common units, and ``cells`` how many stand behind
+    each; the variance is 0 where there are none.
+    """
 
     space: FeatureSpace
     centroids: MaskedCentroids
@@ -24,18 +29,40 @@ class GlobalModel:
     shift: FloatArray
     scale: FloatArray
     metric: Metric = "euclidean"
+    variances: FloatArray | None = None
+    cells: FloatArray | None = None
 
     @property
     def values(self) -> FloatArray:
         """Centroids in original units, NaN where nobody saw the feature."""
         return self.centroids.with_nan() * self.scale + self.shift
 
+    def in_common_units(self, values: FloatArray, features: IntArray) -> FloatArray:
+        """(x − shift) / scale, and no farther out than can be squared and summed."""
+        return np.clip((values - self.shift[features]) / self.scale[features], -LARGEST, LARGEST)
+
     def predict(self, values: FloatArray, observed: BoolArray, features: IntArray) -> IntArray:
         """The nearest centroid of rows over some features; −1 where a row has no feature that any centroid knows."""
-        rows = (values - self.shift[features]) / self.scale[features]
+        rows = self.in_common_units(values, features)
         known = self.centroids.seen[:, features]
         extent = Extent(self.extent.low[features], self.extent.high[features])
         return nearest_centre(rows, observed, self.centroids.values[:, features], known, extent, self.metric)
+
+    @property
+    def deviations(self) -> FloatArray:
+        """Standard deviations around the centroids in original units, NaN where nobody saw the feature."""
+        variances, cells = self.spread
+        return np.where(cells > 0, np.sqrt(variances) * self.scale, np.nan)
+
+    @property
+    def spread(self) -> tuple[FloatArray, FloatArray]:
+        """Variances in common units, and how many cells stand behind each; none behind any if nobody said."""
+        nothing = np.zeros(self.centroids.values.shape)
+        return (nothing, nothing) if self.variances is None or self.cells is None else (self.variances, self.cells)
+
+    def mixture(self, sizes: IntArray) -> Mixture:
+        """The clusters as Gaussians, in common units, for clusters of these sizes."""
+        return mixture_of(self.centroids, *self.spread, sizes.astype(np.float64))
 
 
 @dataclass(frozen=True)

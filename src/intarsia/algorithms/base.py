@@ -214,6 +214,25 @@ def sizes_of(labelled: Mapping[str, Labelled], participants: Sequence[str], n_cl
     return {name: labelled[name].sizes for name in participants}
 
 
+def spread_of(study: Study, labelled: Mapping[str, Labelled], n_clusters: int) -> tuple[FloatArray, FloatArray]:
+    """The variance of every cluster and feature around the final centroids, pooled, and how many cells stand behind it."""
+    counts, squares = np.zeros((n_clusters, len(study.space))), np.zeros((n_clusters, len(study.space)))
+    for name in study.participants:
+        reply, index = labelled[name], study.index(name)
+        shape = (n_clusters, len(index))
+        if reply.counts is None or reply.squares is None:
+            raise ProtocolError(f"participant {name!r} did not say how far its rows are from the centroids")
+        _require(reply.counts.shape == reply.squares.shape == shape, name, "a spread of the wrong shape")
+        _check_numbers(name, np.zeros(shape), reply.counts)
+        sane = (
+            reply.squares.dtype.kind == "f" and _is_moderate(reply.squares, squared=True) and (reply.squares >= 0).all()
+        )
+        _require(bool(sane), name, "squares that are not sums of squares")
+        counts[:, index] += reply.counts
+        squares[:, index] += reply.squares
+    return squares / np.maximum(counts, 1.0), counts
+
+
 def check_description(name: str, reply: Description) -> None:
     """Names must be there, be unique and fit the moments."""
     _check_features(name, reply.features)

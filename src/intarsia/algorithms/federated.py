@@ -24,6 +24,7 @@ from intarsia.algorithms.base import (
     make_study,
     replies_of,
     sizes_of,
+    spread_of,
     starts_stream,
 )
 from intarsia.core.alignment import blend, movement, without_own
@@ -296,7 +297,15 @@ def _labelled(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Ste
     study, winner = run.study, run.candidates[0]
     grouped = winner.grouped
     outcome = Outcome(
-        model=GlobalModel(study.space, winner.centres, grouped.extent, study.shift, study.scale, metric),
+        model=GlobalModel(
+            study.space,
+            winner.centres,
+            grouped.extent,
+            study.shift,
+            study.scale,
+            metric,
+            *spread_of(study, labelled, len(winner.centres)),
+        ),
         participants=study.participants,
         masks=study.masks,
         local_centroids=grouped.gathered.centroids,

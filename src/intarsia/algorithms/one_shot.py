@@ -32,6 +32,7 @@ from intarsia.core.densities import Gaussian, sample_inside
 from intarsia.core.distances import Extent, Metric, extent_of
 from intarsia.core.force import exact_forces, gaussian_extent, sampled_forces
 from intarsia.core.meta_clustering import by_size
+from intarsia.core.mixture import pooled_squares
 from intarsia.core.n_clusters import expected_distances, silhouette
 from intarsia.core.randomness import stream
 from intarsia.core.search import ForceProblem, margins, search_forces
@@ -140,7 +141,7 @@ class OneShotAlgorithm:
         if not self.allow_partial:
             check_comparable(study, gathered.owner, ~np.isnan(attraction.forces))
         grouping = self._group(study, gathered, densities, attraction)
-        outcome = _outcome(study, gathered, attraction, grouping, self.metric)
+        outcome = _outcome(study, gathered, densities, attraction, grouping, self.metric)
         return Step(AskedLabels(outcome), _assignments(outcome, gathered.owner))
 
     def _check_enough(self, gathered: Gathered) -> None:
@@ -264,13 +265,24 @@ def _reach(proxies: Sequence[FloatArray], seen: BoolArray) -> Extent:
     return Extent(extent_of(low, seen).low, extent_of(high, seen).high)
 
 
-def _outcome(study: Study, gathered: Gathered, attraction: Attraction, grouping: Grouping, metric: Metric) -> Outcome:
+def _outcome(
+    study: Study,
+    gathered: Gathered,
+    densities: Sequence[Gaussian],
+    attraction: Attraction,
+    grouping: Grouping,
+    metric: Metric,
+) -> Outcome:
     groups = by_size(grouping.groups, gathered.sizes.astype(np.float64))
     n_groups = int(groups.max()) + 1
     clear = margins(ForceProblem(attraction.forces, gathered.owner, n_groups), groups)
     centroids = merge(gathered.centroids, groups, n_groups)
+    squares = pooled_squares(gathered.centroids, _squares(gathered, densities), groups, centroids)
+    variances = squares / np.maximum(centroids.counts, 1.0)
     return Outcome(
-        model=GlobalModel(study.space, centroids, attraction.extent, study.shift, study.scale, metric),
+        model=GlobalModel(
+            study.space, centroids, attraction.extent, study.shift, study.scale, metric, variances, centroids.counts
+        ),
         participants=study.participants,
         masks=study.masks,
         local_centroids=gathered.centroids,
@@ -280,6 +292,15 @@ def _outcome(study: Study, gathered: Gathered, attraction: Attraction, grouping:
         merge_tree=grouping.tree,
         silhouettes=grouping.silhouettes,
     )
+
+
+def _squares(gathered: Gathered, densities: Sequence[Gaussian]) -> FloatArray:
+    """Sums of squares of every local cluster around its own mean, as its density has them."""
+    variances = np.zeros(gathered.centroids.values.shape)
+    for z, density in enumerate(densities):
+        covariance = density.covariance
+        variances[z, gathered.centroids.seen[z]] = covariance if covariance.ndim == 1 else np.diagonal(covariance)
+    return variances * gathered.centroids.counts
 
 
 def _assignments(outcome: Outcome, owner: IntArray) -> dict[str, Assign]:

@@ -26,6 +26,7 @@ METRICS = ("euclidean", "manhattan", "cosine")
 LARGEST = 1e100  # cells beyond it, or spreads below its inverse, cannot be squared and summed safely
 _COSINE_NOISE = 1e-12  # what rounding leaves of the distance between parallel vectors; dividing by it would be noise
 _ROUNDING = 1e-13  # relative: what sums of equal numbers in different order leave
+_FARTHEST = 1e300
 _BLOCK = 1 << 22  # numbers in one temporary array: 32 MiB
 
 
@@ -142,8 +143,9 @@ def distances_to_centres(
         return rescaled_distances(rows, observed, centres, known, extent, metric)
     squared, reach = masked_squares(rows, observed, centres, known & extent.varies, extent)
     result = np.full(squared.shape, np.nan)
-    np.divide(squared, reach, out=result, where=reach > 0)
-    return np.asarray(np.sqrt(result))
+    with np.errstate(over="ignore"):  # huge rows and tiny extents: as far as a number can say
+        np.divide(squared, reach, out=result, where=reach > 0)
+    return np.asarray(np.sqrt(np.minimum(result, _FARTHEST)))
 
 
 def masked_squares(

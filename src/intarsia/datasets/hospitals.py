@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 
 from intarsia.core.types import FloatArray, IntArray
-from intarsia.exceptions import SettingError
+from intarsia.frames import native_table
 
 HOSPITALS = {"cleveland": "cleveland", "hungary": "hungarian", "switzerland": "switzerland", "long_beach": "va"}
 COLUMNS = (
@@ -63,7 +61,7 @@ def load_heart_disease(backend: str | None = None) -> HeartDisease:
         for column in ZERO_IS_EMPTY:
             columns[column] = np.where(columns[column] == 0, np.nan, columns[column])
         has = {column: values for column, values in columns.items() if np.mean(~np.isnan(values)) >= HAS_COLUMN}
-        tables[name] = _table(has, backend)
+        tables[name] = has if backend is None else native_table(has, backend)
         diagnosis[name] = (cells[:, -1] > 0).astype(np.intp)
     return HeartDisease(tables, diagnosis)
 
@@ -72,14 +70,3 @@ def _read(stem: str) -> FloatArray:
     text = files("intarsia.datasets").joinpath("heart_disease", f"processed.{stem}.data").read_text(encoding="ascii")
     rows = [[np.nan if cell == "?" else float(cell) for cell in line.split(",")] for line in text.splitlines() if line]
     return np.array(rows)
-
-
-def _table(columns: dict[str, FloatArray], backend: str | None) -> Any:
-    if backend is None:
-        return columns
-    if backend not in {"pandas", "polars", "pyarrow"}:
-        raise SettingError(f"backend must be 'pandas', 'polars', 'pyarrow' or None. Got {backend!r} instead.")
-    if find_spec(backend) is None:
-        raise SettingError(f"backend={backend!r} needs {backend}, which is not installed. Hint: pip install {backend}.")
-    frame: Any = nw.from_dict(columns, backend=backend)  # type: ignore[arg-type]  # checked just above
-    return frame.to_native()

@@ -1,8 +1,17 @@
 """The scikit-learn face of both algorithms."""
 
+from intarsia.estimators.blocks import Blocks, participants_from_blocks
 from intarsia.estimators.federated import FederatedClustering
 from intarsia.estimators.one_call import cluster
 from intarsia.estimators.one_shot import OneShotClustering
-from intarsia.estimators.result import ClusteringResult
+from intarsia.estimators.result import ClusteringResult, load
 
-__all__ = ["ClusteringResult", "FederatedClustering", "OneShotClustering", "cluster"]
+__all__ = [
+    "Blocks",
+    "ClusteringResult",
+    "FederatedClustering",
+    "OneShotClustering",
+    "cluster",
+    "load",
+    "participants_from_blocks",
+]

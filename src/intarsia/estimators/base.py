@@ -21,8 +21,9 @@ from intarsia.core.features import FeatureSpace
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import FloatArray
 from intarsia.estimators.advice import advice
+from intarsia.estimators.after import predict_table
 from intarsia.estimators.checks import check_clusterer, check_integer, check_one_of
-from intarsia.estimators.result import ClusteringResult, predict_table
+from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
 from intarsia.exceptions import MissingCellsError, SettingError
 from intarsia.frames import Table, read_table, settle_missing, table_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,13 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from intarsia.assumptions import AssumptionReport
-from intarsia.core.features import near_misses
+from intarsia import storage
+from intarsia.assumptions import AssumptionReport, check_assumptions
+from intarsia.core.mixture import Mixture
 from intarsia.core.types import FloatArray, IntArray
-from intarsia.estimators.tables import is_many, keyed
-from intarsia.exceptions import UnknownFeaturesError, quote
-from intarsia.frames import Table, read_table, without_empty_columns
-from intarsia.results import GlobalModel, LocalCluster, Outcome, RoundInfo
+from intarsia.estimators.after import (
+    Imputed,
+    Separation,
+    all_tables,
+    each,
+    imputed,
+    margin_of,
+    memberships,
+    predict_table,
+    profile_frame,
+    separations,
+    squares_of,
+)
+from intarsia.exceptions import SettingError
+from intarsia.frames import read_table
+from intarsia.results import LocalCluster, Outcome, RoundInfo
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,16 +47,19 @@ class ClusteringResult:
         The union of all columns, in the order of first appearance.
     outcome : Outcome
         All that the coordinator saw.
-    assumptions : AssumptionReport
-        Which conditions of the method hold, as far as summaries can tell.
     """
 
     labels: dict[Hashable, IntArray]
     local_labels: dict[Hashable, IntArray]
     feature_names: tuple[str, ...]
     outcome: Outcome
-    assumptions: AssumptionReport
+    report: AssumptionReport | None = field(repr=False, default=None)
     keys: dict[str, Hashable] = field(repr=False, default_factory=dict)
+
+    @cached_property
+    def assumptions(self) -> AssumptionReport:
+        """Which conditions of the method hold, as far as summaries can tell."""
+        return check_assumptions(self.outcome) if self.report is None else self.report
 
     @cached_property
     def _order(self) -> IntArray:
@@ -92,18 +109,98 @@ class ClusteringResult:
         For one-shot results this is a second opinion: ``labels`` there follow the local cluster that a row was in, as
         Algorithm 2 has it, and rows between clusters may be nearer to another centroid.
         """
-        model = self.outcome.model
-        if is_many(tables):
-            return {key: predict_table(model, read_table(table, str(key))) for key, table in keyed(tables).items()}
-        return predict_table(model, read_table(tables, "new rows"))
+        return each(tables, lambda table: predict_table(self.outcome.model, table))
+
+    @property
+    def deviations(self) -> FloatArray:
+        """K × features: the standard deviation of each cluster's cells, in original units; NaN where nobody saw any."""
+        return self.outcome.model.deviations[:, self._order]
+
+    @cached_property
+    def _mixture(self) -> Mixture:
+        if self.outcome.model.metric not in {"euclidean", "manhattan"}:
+            raise SettingError(
+                "clusters found by angles, or by a metric of your own, are no Gaussians: there is only predict."
+            )
+        sizes = sum(self.outcome.sizes.values(), np.zeros(self.n_clusters, dtype=np.intp))
+        return self.outcome.model.mixture(sizes)
+
+    def predict_proba(self, tables: Any) -> Any:
+        """How much each row belongs to each cluster: rows × K, each row summing to 1.
+
+        Clusters are taken for Gaussians with independent features, so that with many features memberships are nearly 0 or 1;
+        their order is more to be trusted than their size. A row without any known cell gets the clusters' shares.
+        """
+        return each(tables, lambda table: memberships(self.outcome.model, self._mixture, table))
+
+    def predict_margin(self, tables: Any) -> Any:
+        """How far ahead the likeliest cluster of each row is: its membership minus the next one's; 1 with one cluster."""
+        return each(tables, lambda table: margin_of(memberships(self.outcome.model, self._mixture, table)))
+
+    def score(self, tables: Any) -> float:
+        """The share of the cells' variance that the clusters explain: 1 − (squares around the nearest centroid) / (squares
+        around the overall mean), in common units; 1 is perfect, 0 no better than one cluster, and below 0 worse.
+        """
+        parts = [squares_of(self.outcome.model, table) for table in all_tables(tables)]
+        inside, total = (float(sum(part[k] for part in parts)) for k in (0, 1))
+        return 1.0 - inside / total if total > 0 else float("nan")
+
+    def impute(self, table: Any) -> Imputed:
+        """What the columns that a table lacks, and its empty cells, are likely to hold.
+
+        Every column that the study knows, row by row: filled cells as they are with a spread of 0, others the expected value
+        given the row's memberships, with its standard deviation. In original units.
+
+        >>> import intarsia
+        >>> a = {"x": [0.0, 0.1, 9.0, 9.1], "y": [5.0, 5.2, 7.0, 7.2]}
+        >>> result = intarsia.cluster({"a": a, "b": {"x": [0.05, 9.05]}}, 2, random_state=0)
+        >>> result.impute({"x": [0.0, 9.0]}).values["y"].round(1)
+        array([5.1, 7.1])
+        """
+        return imputed(self.outcome.model, self._mixture, read_table(table, "table"), self.feature_names)
+
+    def explain(self) -> tuple[Separation, ...]:
+        """Which features separate which cluster from the rest, the clearest first, and who measured them."""
+        return separations(self.outcome, self.feature_names)
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """One line per cluster and feature: mean, standard deviation, filled cells, and by how many participants.
+
+        ``backend`` is "pandas", "polars" or "pyarrow", whichever is installed.
+        """
+        return profile_frame(self.outcome, self.feature_names, backend)
+
+    def save(self, path: str | os.PathLike[str], *, labels: bool = False) -> None:
+        """Write the study to one file, conventionally ``….intarsia``; :func:`intarsia.load` reads it back.
+
+        The file holds what the coordinator knows, no pickle and no code. Labels belong to whoever holds the rows, and are
+        left out unless ``labels=True``.
+        """
+        name_of = {key: name for name, key in self.keys.items()}
+        numbered = all(isinstance(key, int | np.integer) and not isinstance(key, bool) and key >= 0 for key in name_of)
+        if not numbered and not all(isinstance(key, str) for key in name_of):
+            raise SettingError(
+                "only participants whose keys are text, or numbers from 0 on, can be saved. "
+                "Hint: cluster a mapping with names."
+            )
+        storage.save(
+            path,
+            self.outcome,
+            self.feature_names,
+            {name_of[key]: values for key, values in self.labels.items()} if labels else None,
+            {name_of[key]: values for key, values in self.local_labels.items()} if labels else None,
+            numbered=numbered,
+        )
 
     def __str__(self) -> str:
-        rows = sum(len(labels) for labels in self.labels.values())
+        rows = int(sum(sizes.sum() for sizes in self.outcome.sizes.values()))
+        if self.labels:
+            rows = sum(len(labels) for labels in self.labels.values())
         sizes = sum(self.outcome.sizes.values(), np.zeros(self.n_clusters, dtype=np.intp))
         counts = (
             f"{self.n_clusters} cluster",
             f"{rows} row",
-            f"{len(self.labels)} participant",
+            f"{len(self.outcome.participants)} participant",
             f"{len(self.feature_names)} feature",
         )
         k, n, p, d = (text if text.startswith("1 ") else f"{text}s" for text in counts)
@@ -115,15 +212,21 @@ class ClusteringResult:
         return f"<ClusteringResult: {self}>"
 
 
-def predict_table(model: GlobalModel, table: Table) -> IntArray:
-    """The nearest centroid of every row of a table over any subset of the known columns."""
-    table = without_empty_columns(table)
-    unknown = [name for name in table.given_names if name not in model.space]
-    if unknown:
-        misses = near_misses({"the model": model.space.names, table.owner: unknown})
-        hint = "; ".join(f"{c!r} looks like {a!r}" for a, _, c, _ in misses[:3]) or "drop them"
-        raise UnknownFeaturesError(
-            f"{len(unknown)} of {len(table.names)} columns are not among the {len(model.space)} that the model knows: "
-            f"{quote(unknown)}. Hint: {hint}."
-        )
-    return model.predict(table.values, table.observed, model.space.index(table.names))
+def load(path: str | os.PathLike[str]) -> ClusteringResult:
+    """A study that ``result.save`` wrote, by this version or an older one. ``labels`` is empty if they were not saved.
+
+    Raises
+    ------
+    ModelFileError
+        The file is damaged, written by a newer version, or not a saved study.
+    """
+    outcome, stored = storage.load(path)
+    keys: dict[str, Hashable] = {name: int(name) if stored.numbered else name for name in stored.participants}
+    return ClusteringResult(
+        {keys[name]: labels.copy() for name, labels in (stored.labels or {}).items()},
+        {keys[name]: labels.copy() for name, labels in (stored.local_labels or {}).items()},
+        stored.names_in_order,
+        outcome,
+        None,
+        keys,
+    )

@@ -152,8 +152,13 @@ class Participant:
     @_answer.register
     def _(self, request: Label) -> Reply:
         centres, extent = self._centres(request.centres)
-        self._labels = self._nearest(self._rows(request.units), centres, extent)
-        return Labelled(sizes=_sizes(self._labels, len(centres)))
+        rows, observed = self._rows(request.units), self._table.observed
+        self._labels = self._nearest(rows, centres, extent)
+        own = self._labels
+        there = observed & (own >= 0)[:, None] & centres.seen[np.maximum(own, 0)]
+        deviations = np.square(np.where(there, rows - centres.values[np.maximum(own, 0)], 0.0))
+        member = (own[None, :] == np.arange(len(centres))[:, None]).astype(np.float64)
+        return Labelled(sizes=_sizes(own, len(centres)), counts=member @ there, squares=member @ deviations)
 
     @_answer.register
     def _(self, request: Assign) -> Reply:

@@ -1,0 +1,103 @@
+r"""Soft memberships: each cluster as a Gaussian with independent features, over whatever a row has.
+
+.. math:: p_k(x) \propto \pi_k \prod_{m \text{ observed in } x} \mathcal{N}(x_m; c_{k,m}, v_{k,m})
+
+A cluster that has never seen a feature says nothing about it: it takes the average likelihood of those that have. Variances
+are drawn towards the feature's variance within clusters, as if :data:`PRIOR` rows had shown that one, so that a cluster of
+a few rows is not too sure of itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import log_softmax, logsumexp
+
+from intarsia.core.centroids import MaskedCentroids, merge
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+
+PRIOR = 5.0
+_SMALLEST = 1e-6  # of the overall variance: a feature that never varies inside a cluster still has a width
+_FARTHEST = 1e12  # widths; beyond it all clusters are as far
+
+
+class Mixture(NamedTuple):
+    """Every cluster as a Gaussian. ``overall`` and ``width`` are each feature's mean and spread over all clusters; means and
+    variances are in units of them. ``seen`` tells what is known from what stands in.
+    """
+
+    means: FloatArray
+    variances: FloatArray
+    seen: BoolArray
+    weights: FloatArray
+    overall: FloatArray
+    width: FloatArray
+
+
+def pooled_squares(
+    parts: MaskedCentroids, squares: FloatArray, groups: IntArray, centres: MaskedCentroids
+) -> FloatArray:
+    """Sums of squares around ``centres``, from sums of squares of parts around their own means."""
+    membership = (groups[None, :] == np.arange(len(centres))[:, None]).astype(np.float64)
+    offset = np.where(parts.seen, parts.values - centres.values[groups], 0.0)
+    return np.asarray(membership @ (np.where(parts.seen, squares, 0.0) + parts.counts * np.square(offset)))
+
+
+def mixture_of(centroids: MaskedCentroids, variances: FloatArray, cells: FloatArray, sizes: FloatArray) -> Mixture:
+    """From centroids, variances with the number of cells behind each, and the sizes of the clusters."""
+    overall = merge(centroids, np.zeros(len(centroids), dtype=np.intp), 1).values[0]
+    offset = np.where(centroids.seen, centroids.values - overall, 0.0)
+    total = np.maximum(cells.sum(axis=0), 1.0)
+    within = (cells * np.where(cells > 0, variances, 0.0)).sum(axis=0) / total
+    apart = (centroids.counts * np.square(offset)).sum(axis=0) / np.maximum(centroids.counts.sum(axis=0), 1.0)
+    width = np.sqrt(within + apart)
+    unit = np.where(width > 0, width, 1.0)
+    inside = np.maximum(within / np.square(unit), _SMALLEST)
+    own = np.where(cells > 0, variances, 0.0) / np.square(unit)
+    drawn = np.maximum((cells * own + PRIOR * inside) / (cells + PRIOR), _SMALLEST)
+    shares = np.maximum(np.asarray(sizes, dtype=np.float64), 1e-12)
+    return Mixture(
+        offset / unit, np.where(centroids.seen, drawn, 1.0), centroids.seen, shares / shares.sum(), overall, width
+    )
+
+
+def log_memberships(mixture: Mixture, rows: FloatArray, observed: BoolArray) -> FloatArray:
+    """Log p_k for every row and cluster; a row without any cell gets the shares. Features without width say nothing."""
+    useful = (mixture.width > 0) & mixture.seen.any(axis=0)
+    there = observed & useful
+    unit = np.where(mixture.width > 0, mixture.width, 1.0)
+    x = np.where(there, np.clip((np.where(there, rows, 0.0) - mixture.overall) / unit, -_FARTHEST, _FARTHEST), 0.0)
+    everywhere = mixture.seen.all(axis=0)
+    o = (there & everywhere).astype(np.float64)
+    u = np.where(everywhere, x, 0.0)
+    precision = np.where(everywhere, 1.0 / mixture.variances, 0.0)
+    squared = (
+        np.square(u) @ precision.T
+        - 2.0 * u @ (precision * mixture.means).T
+        + o @ (precision * np.square(mixture.means)).T
+    )
+    logs = np.log(mixture.weights) - 0.5 * (np.maximum(squared, 0.0) + o @ np.log(mixture.variances).T)
+    for m in np.flatnonzero(useful & ~everywhere):
+        logs = logs + np.where(there[:, [m]], _one_feature(mixture, x[:, m], int(m)), 0.0)
+    return np.asarray(log_softmax(logs, axis=1))
+
+
+def _one_feature(mixture: Mixture, x: FloatArray, m: int) -> FloatArray:
+    """log-likelihoods of one feature that some clusters have never seen."""
+    known, v = mixture.seen[:, m], mixture.variances[:, m]
+    own = -0.5 * (np.square(x[:, None] - mixture.means[None, :, m]) / v + np.log(v))
+    shares = np.log(mixture.weights[known] / mixture.weights[known].sum())
+    average = logsumexp(own[:, known] + shares, axis=1, keepdims=True)
+    return np.where(known, own, average)
+
+
+def expected(mixture: Mixture, memberships: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """For every row and feature the expected value and its standard deviation, given the memberships.
+
+    A cluster that has never seen a feature expects what is usual.
+    """
+    mean = memberships @ mixture.means
+    second = memberships @ (mixture.variances + np.square(mixture.means))
+    spread = np.sqrt(np.maximum(second - np.square(mean), 0.0))
+    return mixture.overall + mean * mixture.width, spread * mixture.width

@@ -1,0 +1,166 @@
+"""After the fit: label, weigh, score and complete new rows, and say what makes a cluster one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from intarsia.core.centroids import merge
+from intarsia.core.distances import LARGEST
+from intarsia.core.features import near_misses
+from intarsia.core.mixture import Mixture, expected, log_memberships
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.estimators.tables import is_many, keyed
+from intarsia.exceptions import UnknownFeaturesError, quote
+from intarsia.frames import Table, native_table, read_table, without_empty_columns
+from intarsia.results import GlobalModel, Outcome
+
+
+class Imputed(NamedTuple):
+    """Every column of the study for the rows of a table: values, and how uncertain they are (0 where they were there)."""
+
+    values: dict[str, FloatArray]
+    spread: dict[str, FloatArray]
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How a feature tells a cluster from all others: ``difference`` is in standard deviations within clusters."""
+
+    cluster: int
+    feature: str
+    mean: float
+    mean_of_others: float
+    difference: float
+    participants: tuple[str, ...]
+
+
+def all_tables(tables: Any) -> Iterator[Table]:
+    """One table or many, through the gate."""
+    if is_many(tables):
+        yield from (read_table(table, str(key)) for key, table in keyed(tables).items())
+    else:
+        yield read_table(tables, "new rows")
+
+
+def each(tables: Any, ask: Callable[[Table], Any]) -> Any:
+    """The answer for one table, or a dict of answers for several."""
+    if is_many(tables):
+        return {key: ask(read_table(table, str(key))) for key, table in keyed(tables).items()}
+    return ask(read_table(tables, "new rows"))
+
+
+def known_columns(model: GlobalModel, table: Table) -> Table:
+    """The table without columns that are all gaps; a column that the model never saw is refused."""
+    table = without_empty_columns(table)
+    unknown = [name for name in table.given_names if name not in model.space]
+    if unknown:
+        misses = near_misses({"the model": model.space.names, table.owner: unknown})
+        hint = "; ".join(f"{c!r} looks like {a!r}" for a, _, c, _ in misses[:3]) or "drop them"
+        raise UnknownFeaturesError(
+            f"{len(unknown)} of {len(table.names)} columns are not among the {len(model.space)} that the model knows: "
+            f"{quote(unknown)}. Hint: {hint}."
+        )
+    return table
+
+
+def predict_table(model: GlobalModel, table: Table) -> IntArray:
+    """The nearest centroid of every row of a table over any subset of the known columns."""
+    table = known_columns(model, table)
+    return model.predict(table.values, table.observed, model.space.index(table.names))
+
+
+def laid_out(model: GlobalModel, table: Table) -> tuple[FloatArray, BoolArray]:
+    """The rows over all features of the study in common units, and which cells are there."""
+    table = known_columns(model, table)
+    index = model.space.index(table.names)
+    rows, observed = np.zeros((len(table), len(model.space))), np.zeros((len(table), len(model.space)), dtype=np.bool_)
+    rows[:, index] = np.where(table.observed, model.in_common_units(table.values, index), 0.0)
+    observed[:, index] = table.observed
+    return rows, observed
+
+
+def memberships(model: GlobalModel, mixture: Mixture, table: Table) -> FloatArray:
+    """Rows × K."""
+    rows, observed = laid_out(model, table)
+    return np.exp(log_memberships(mixture, rows, observed & model.extent.varies))
+
+
+def margin_of(belongs: FloatArray) -> FloatArray:
+    """The largest membership minus the next."""
+    if belongs.shape[1] == 1:
+        return np.ones(len(belongs))
+    two = np.partition(belongs, -2, axis=1)[:, -2:]
+    return np.asarray(two[:, 1] - two[:, 0])
+
+
+def squares_of(model: GlobalModel, table: Table) -> tuple[float, float]:
+    """Squares of all cells around the nearest centroid, and around the overall mean; in common units."""
+    rows, observed = laid_out(model, table)
+    labels = predict_table(model, table)
+    centroids = model.centroids
+    overall = merge(centroids, np.zeros(len(centroids), dtype=np.intp), 1).values[0]
+    own = np.where(centroids.seen, centroids.values, overall)[np.maximum(labels, 0)]
+    there = observed & (labels >= 0)[:, None]
+    # beyond it squares would not be numbers
+    inside, total = (
+        np.square(np.where(there, np.clip(rows - c, -LARGEST, LARGEST), 0.0)).sum() for c in (own, overall)
+    )
+    return float(inside), float(total)
+
+
+def imputed(model: GlobalModel, mixture: Mixture, table: Table, names: tuple[str, ...]) -> Imputed:
+    """All columns for all rows."""
+    rows, observed = laid_out(model, table)
+    mean, spread = expected(mixture, np.exp(log_memberships(mixture, rows, observed & model.extent.varies)))
+    values = np.where(observed, rows, mean) * model.scale + model.shift
+    kept = known_columns(model, table)
+    values[:, model.space.index(kept.names)] = np.where(
+        kept.observed, kept.values, values[:, model.space.index(kept.names)]
+    )
+    spreads = np.where(observed, 0.0, spread) * model.scale
+    at = dict(zip(names, model.space.index(names).tolist(), strict=True))
+    return Imputed({name: values[:, k] for name, k in at.items()}, {name: spreads[:, k] for name, k in at.items()})
+
+
+def separations(outcome: Outcome, names: tuple[str, ...]) -> tuple[Separation, ...]:
+    """Every cluster and feature that it and another cluster know, the largest difference first."""
+    model, found = outcome.model, []
+    centroids, values = model.centroids, model.values
+    variances, cells = model.spread
+    index = dict(zip(names, model.space.index(names).tolist(), strict=True))
+    for name, m in index.items():
+        counts, seen = centroids.counts[:, m], centroids.seen[:, m]
+        if not model.extent.varies[m]:
+            continue
+        inside = float((cells[:, m] * variances[:, m]).sum() / max(cells[:, m].sum(), 1.0))
+        who = tuple(p for p, mask in zip(outcome.participants, outcome.masks, strict=True) if mask[m])
+        for k in np.flatnonzero(seen):
+            others = seen & (np.arange(len(seen)) != k)
+            if not others.any():
+                continue
+            rest = float(np.average(values[others, m], weights=counts[others]))
+            step = (float(values[k, m]) - rest) / float(model.scale[m])
+            size = step / np.sqrt(inside) if inside > 0 else np.sign(step) * np.inf if step else 0.0
+            found.append(Separation(int(k), name, float(values[k, m]), rest, float(size), who))
+    return tuple(sorted(found, key=lambda s: (-abs(s.difference), s.cluster, s.feature)))
+
+
+def profile_frame(outcome: Outcome, names: tuple[str, ...], backend: str) -> Any:
+    """One line per cluster and feature, as a table of an installed library."""
+    model = outcome.model
+    index = model.space.index(names)
+    k, d = len(model.centroids), len(names)
+    holds = np.array([np.asarray(outcome.sizes[name]) > 0 for name in outcome.participants])
+    columns: dict[str, Any] = {
+        "cluster": np.repeat(np.arange(k), d),
+        "feature": list(names) * k,
+        "mean": model.values[:, index].ravel(),
+        "deviation": model.deviations[:, index].ravel(),
+        "cells": model.spread[1][:, index].ravel().astype(np.int64),
+        "participants": (holds.T.astype(np.intp) @ outcome.masks[:, index].astype(np.intp)).ravel(),
+    }
+    return native_table({name: list(column) for name, column in columns.items()}, backend)

@@ -1,0 +1,350 @@
+"""A study as one file that lasts: no pickle inside, a version in front, a checksum over all.
+
+::
+
+    8 bytes   INTARSIA
+    2 bytes   version of this layout, big-endian; 1
+    32 bytes  SHA-256 of what follows
+    the rest  one MessagePack map, :class:`Stored`; arrays as in :mod:`intarsia.messages`
+
+A file holds what the coordinator knows: model, local clusters, rounds. Labels belong to whoever holds the rows, and are in
+it only if asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import tempfile
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from intarsia._version import __version__
+from intarsia.core.agglomeration import MergeTree
+from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.distances import LARGEST, Extent
+from intarsia.core.features import FeatureSpace
+from intarsia.exceptions import ModelFileError, ProtocolError, SettingError
+from intarsia.messages import Array, expect_array, pack_array, unpack_array
+from intarsia.results import Aggregation, GlobalModel, LocalCluster, Outcome, RoundInfo
+
+MAGIC = b"INTARSIA"
+VERSION = 1
+_HEAD = len(MAGIC) + 2 + 32
+_METRICS = ("euclidean", "manhattan", "cosine")
+
+
+class StoredTree(msgspec.Struct, frozen=True, eq=False):
+    """A merge tree."""
+
+    n_leaves: int
+    merges: Array
+    strengths: Array
+
+
+class Stored(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """Version 1. Fields that a later version adds are ignored by this one; those it lacks have defaults there."""
+
+    written_by: str
+    features: tuple[str, ...]
+    names_in_order: tuple[str, ...]
+    values: Array
+    counts: Array
+    low: Array
+    high: Array
+    shift: Array
+    scale: Array
+    metric: str
+    participants: tuple[str, ...]
+    masks: Array
+    local_values: Array
+    local_counts: Array
+    owner: Array
+    index: Array
+    size: Array
+    group: Array
+    margin: Array
+    aggregation: Aggregation
+    rounds: tuple[RoundInfo, ...]
+    converged: bool
+    clarity: dict[str, float]
+    sizes: dict[str, Array]
+    tree: StoredTree | None
+    silhouettes: dict[int, float]
+    labels: dict[str, Array] | None = None
+    local_labels: dict[str, Array] | None = None
+    variances: Array | None = None
+    cells: Array | None = None
+    numbered: bool = False  # participants are known by position
+
+
+Labels = Mapping[str, Array]
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=pack_array)
+_DECODER = msgspec.msgpack.Decoder(Stored, dec_hook=expect_array, ext_hook=unpack_array)
+
+
+def save(
+    path: str | os.PathLike[str],
+    outcome: Outcome,
+    names_in_order: tuple[str, ...],
+    labels: Labels | None = None,
+    local_labels: Labels | None = None,
+    *,
+    numbered: bool = False,
+) -> None:
+    """Write a whole file or none: beside the place first, then into it."""
+    target = Path(path)
+    stored = _stored(outcome, names_in_order, labels, local_labels, numbered=numbered)
+    if (problem := next(_problems(stored), None)) is not None:
+        raise ModelFileError(f"this study cannot be saved: {problem}.")
+    body = _ENCODER.encode(stored)
+    whole = MAGIC + struct.pack(">H", VERSION) + sha256(body).digest() + body
+    try:
+        _replace(target, whole)
+    except OSError as error:
+        raise ModelFileError(f"{target} cannot be written: {error.strerror}.") from error
+
+
+def _replace(target: Path, whole: bytes) -> None:
+    target = target.resolve()  # a link stays a link
+    if target.exists() and not target.is_file():
+        raise ModelFileError(f"{target} is there already, and is not a file.")
+    handle, beside = tempfile.mkstemp(prefix=".intarsia-", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(whole)
+            file.flush()
+            os.fsync(file.fileno())
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask()
+        os.chmod(beside, mode)  # noqa: PTH101
+        Path(beside).replace(target)
+    finally:
+        Path(beside).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
+
+
+def load(path: str | os.PathLike[str]) -> tuple[Outcome, Stored]:
+    """Read and check a file that :func:`save` wrote."""
+    where = Path(path)
+    try:
+        raw = where.read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{where} cannot be read: {error.strerror}.") from error
+    if raw[: len(MAGIC)] != MAGIC or len(raw) < _HEAD:
+        raise ModelFileError(f"{where.name} is not a saved study: it does not begin like one ({len(raw)} bytes).")
+    (version,) = struct.unpack_from(">H", raw, len(MAGIC))
+    if not 1 <= version <= VERSION:
+        raise ModelFileError(
+            f"{where.name} is of version {version}; intarsia {__version__} reads up to {VERSION}. Hint: a newer intarsia."
+        )
+    body = raw[_HEAD:]
+    if sha256(body).digest() != raw[len(MAGIC) + 2 : _HEAD]:
+        raise ModelFileError(f"{where.name} is damaged: its checksum does not fit. Hint: copy or save it again.")
+    try:
+        stored = _DECODER.decode(body)
+    except (msgspec.DecodeError, ProtocolError, ValueError, OverflowError, RecursionError) as error:
+        raise ModelFileError(f"{where.name} cannot be read ({type(error).__name__}).") from None
+    if (problem := next(_problems(stored), None)) is not None:
+        raise ModelFileError(f"{where.name} does not make sense: {problem}.")
+    return _outcome(stored), stored
+
+
+def _stored(
+    outcome: Outcome,
+    names_in_order: tuple[str, ...],
+    labels: Labels | None,
+    local_labels: Labels | None,
+    *,
+    numbered: bool,
+) -> Stored:
+    model, clusters = outcome.model, outcome.local_clusters
+    if not isinstance(model.metric, str):
+        raise SettingError("a study with a metric of your own cannot be saved: a file holds no code.")
+    tree = outcome.merge_tree
+    return Stored(
+        written_by=__version__,
+        features=model.space.names,
+        names_in_order=names_in_order,
+        values=model.centroids.values,
+        counts=model.centroids.counts,
+        low=model.extent.low,
+        high=model.extent.high,
+        shift=model.shift,
+        scale=model.scale,
+        metric=model.metric,
+        variances=model.variances,
+        cells=model.cells,
+        participants=outcome.participants,
+        masks=outcome.masks,
+        local_values=outcome.local_centroids.values,
+        local_counts=outcome.local_centroids.counts,
+        owner=outcome.owner,
+        index=np.array([c.index for c in clusters], dtype=np.intp),
+        size=np.array([c.size for c in clusters], dtype=np.intp),
+        group=outcome.groups,
+        margin=np.array([c.margin for c in clusters], dtype=np.float64),
+        aggregation=outcome.aggregation,
+        rounds=outcome.rounds,
+        converged=outcome.converged,
+        clarity=dict(outcome.clarity),
+        sizes={name: np.asarray(sizes) for name, sizes in outcome.sizes.items()},
+        tree=None if tree is None else StoredTree(tree.n_leaves, tree.merges, tree.strengths),
+        silhouettes=dict(outcome.silhouettes),
+        labels=None if labels is None else dict(labels),
+        local_labels=None if local_labels is None else dict(local_labels),
+        numbered=numbered,
+    )
+
+
+def _outcome(stored: Stored) -> Outcome:
+    model = GlobalModel(
+        FeatureSpace(stored.features),
+        MaskedCentroids.of(stored.values, stored.counts),
+        Extent(stored.low, stored.high),
+        stored.shift,
+        stored.scale,
+        stored.metric,
+        stored.variances,
+        stored.cells,
+    )
+    clusters = tuple(
+        LocalCluster(stored.participants[owner], int(index), int(size), int(group), float(margin))
+        for owner, index, size, group, margin in zip(
+            stored.owner, stored.index, stored.size, stored.group, stored.margin, strict=True
+        )
+    )
+    return Outcome(
+        model=model,
+        participants=stored.participants,
+        masks=stored.masks.astype(np.bool_),
+        local_centroids=MaskedCentroids.of(stored.local_values, stored.local_counts),
+        local_clusters=clusters,
+        aggregation=stored.aggregation,
+        clarity=stored.clarity,
+        sizes=stored.sizes,
+        rounds=stored.rounds,
+        converged=stored.converged,
+        merge_tree=None
+        if stored.tree is None
+        else MergeTree(stored.tree.n_leaves, stored.tree.merges, stored.tree.strengths),
+        silhouettes=stored.silhouettes,
+    )
+
+
+def _problems(stored: Stored) -> Iterator[str]:
+    """What is wrong with a file whose bytes are right, in words. Later checks rely on what earlier ones found in order."""
+    yield from _wrong_shapes(stored)
+    yield from _wrong_names(stored)
+    yield from _wrong_numbers(stored)
+    yield from _wrong_pointers(stored)
+    yield from _wrong_tree(stored.tree, len(stored.owner))
+
+
+def _wrong_shapes(stored: Stored) -> Iterator[str]:
+    if stored.values.ndim != 2 or stored.owner.ndim != 1:
+        yield "values or owner have not the shape that they should"
+        return
+    d, k, n, m = len(stored.features), len(stored.values), len(stored.participants), len(stored.owner)
+    expected: dict[str, tuple[tuple[int, ...], str]] = {
+        **dict.fromkeys(("values", "counts"), ((k, d), "f")),
+        **dict.fromkeys(("low", "high", "shift", "scale"), ((d,), "f")),
+        **dict.fromkeys(("local_values", "local_counts"), ((m, d), "f")),
+        **dict.fromkeys(("owner", "index", "size", "group"), ((m,), "i")),
+        "margin": ((m,), "f"),
+        "masks": ((n, d), "b"),
+    }
+    for name, (shape, kind) in expected.items():
+        array = getattr(stored, name)
+        if array.shape != shape or array.dtype.kind != kind:
+            yield f"{name} has not the shape or type that it should"
+    for name, maybe in (("variances", stored.variances), ("cells", stored.cells)):
+        if maybe is not None and (maybe.shape != (k, d) or maybe.dtype.kind != "f"):
+            yield f"{name} have not the shape or type that they should"
+    if not all(sizes.shape == (k,) and sizes.dtype.kind == "i" for sizes in stored.sizes.values()):
+        yield "sizes have not the shape or type that they should"
+    if not (d and k and n and m):
+        yield "features, clusters or participants are missing"
+
+
+def _wrong_names(stored: Stored) -> Iterator[str]:
+    if len(set(stored.features)) != len(stored.features) or len(set(stored.participants)) != len(stored.participants):
+        yield "features or participants repeat"
+    if sorted(stored.names_in_order) != sorted(stored.features):
+        yield "the names in order are not the features"
+    if stored.metric not in _METRICS:
+        yield "the metric is none of ours"
+    spoken_of = {*stored.clarity, *stored.sizes, *(stored.labels or {}), *(stored.local_labels or {})}
+    if strangers := spoken_of - set(stored.participants):
+        yield f"it speaks of {len(strangers)} participants that it does not list"
+    if set(stored.sizes) != set(stored.participants):
+        yield "it does not say how many rows of each participant are in each cluster"
+    if not all(name.strip() for name in stored.features):
+        yield "a feature has no name"
+    if stored.numbered and not all(_is_number(name) for name in stored.participants):
+        yield "participants known by position have names"
+
+
+def _wrong_numbers(stored: Stored) -> Iterator[str]:
+    for values, counts in ((stored.values, stored.counts), (stored.local_values, stored.local_counts)):
+        if not ((counts >= 0) & (counts <= LARGEST)).all():
+            yield "counts are not counts"
+        if not (np.abs(values[counts > 0]) <= LARGEST).all():
+            yield "centroids are not finite"
+    divisible = (stored.scale >= 1 / LARGEST) & (stored.scale <= LARGEST)
+    if not (np.abs(stored.shift) <= LARGEST).all() or not divisible.all():
+        yield "units are not numbers to divide by"
+    for name, maybe, most in (("variances", stored.variances, LARGEST**2), ("cells", stored.cells, LARGEST)):
+        if maybe is not None and not ((maybe >= 0) & (maybe <= most)).all():
+            yield f"{name} are not what they should be"
+    known = stored.local_counts.sum(axis=0) > 0
+    if not (np.abs(stored.low[known]) <= LARGEST).all() or not (stored.low[known] <= stored.high[known]).all():
+        yield "the extent is not one"
+    if not all(((sizes >= 0) & (sizes < LARGEST)).all() for sizes in stored.sizes.values()):
+        yield "sizes are not sizes"
+
+
+def _wrong_pointers(stored: Stored) -> Iterator[str]:
+    inside = _inside(stored.owner, len(stored.participants)) and _inside(stored.group, len(stored.values))
+    if not inside or (stored.size < 0).any():
+        yield "local clusters point to participants or groups that are not there"
+    for name, labels in (stored.labels or {}).items():
+        if labels.ndim != 1 or labels.dtype.kind != "i" or not _inside(labels[labels != -1], len(stored.values)):
+            yield "labels are not labels"
+        elif not np.array_equal(np.bincount(labels[labels >= 0], minlength=len(stored.values)), stored.sizes[name]):
+            yield "labels and sizes do not agree"
+    for labels in (stored.local_labels or {}).values():
+        if labels.ndim != 1 or labels.dtype.kind != "i" or not _inside(labels[labels != -1], len(stored.owner)):
+            yield "local labels are not labels"
+
+
+def _wrong_tree(tree: StoredTree | None, n_leaves: int) -> Iterator[str]:
+    if tree is None:
+        return
+    steps = len(tree.merges) if tree.merges.ndim else 0
+    fits = tree.n_leaves == n_leaves > steps and tree.merges.shape == (steps, 2) and tree.strengths.shape == (steps,)
+    if not fits or tree.merges.dtype.kind != "i" or tree.strengths.dtype.kind != "f":
+        yield "the merge tree does not fit the local clusters"
+        return
+    born = n_leaves + np.arange(steps)[:, None]
+    once = len(np.unique(tree.merges)) == tree.merges.size
+    if not ((tree.merges >= 0) & (tree.merges < born)).all() or not once:
+        yield "the merge tree is not a tree"
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) < 10 and str(int(name)) == name
+
+
+def _inside(values: Array, below: int) -> bool:
+    return bool(((values >= 0) & (values < below)).all())
