@@ -34,7 +34,7 @@ def one_split(name: str, layout: str, seed: int, ways: list[str]) -> list[dict[s
     study = STUDIES[name]
     number = study.first + seed
     found = study.measure(study.case(layout, number), study.n_clusters, number, ways)
-    return [{"study": name, "layout": layout, "split": seed, "way": way, **row} for way, row in found]
+    return [{"study": name, "layout": layout, "split": number, "way": way, **row} for way, row in found]
 
 
 def missing(
@@ -46,7 +46,7 @@ def missing(
         for name in names:
             for layout in layouts:
                 tried = STUDIES[name].ways(layout, seed, quick=quick)
-                if ways := [way for way in tried if (layout, str(seed), way) not in known[name]]:
+                if ways := [way for way in tried if (layout, str(STUDIES[name].first + seed), way) not in known[name]]:
                     yield name, layout, seed, ways
 
 

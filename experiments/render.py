@@ -326,8 +326,7 @@ def misses(rows: Results) -> str:
                         prefers += "; the rows decided"
                     state = "clear" if row["clear"] == 1 else "ambiguous"
                     share = f"{row['aggregation']:.3f}"
-                    number = STUDIES[QMNIST].first + int(row["split"])
-                    lines.append((layout, way, number, state, share, f"{found:.4g}", f"{true:.4g}", prefers))
+                    lines.append((layout, way, row["split"], state, share, f"{found:.4g}", f"{true:.4g}", prefers))
     head = ("layout", "way", "split", "", "right group", "objective found", "objective of the truth", "it prefers")
     note = (
         'On an ambiguous split "the truth" puts every local cluster with its majority class, which may put two of one '

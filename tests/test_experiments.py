@@ -164,9 +164,9 @@ def test_a_miss_names_the_grouping_that_the_objective_prefers(results):
         made(name, "core", 3, FEDERATED, **{**miss, "overruled": 1.0}, clear=0.0, objective_of_truth=1.0),
     ]
     page = render.misses(dict.fromkeys(STUDIES, ()) | {name: rows})
-    assert "| 1000 | clear | 0.500 | 2 | 1 | the truth: stopped short |" in page
-    assert "| 1003 | ambiguous | 0.500 | 2 | 1 | the truth, which may not be allowed; the rows decided |" in page
-    assert "| 1001 | clear | 0.500 | 2 | 3 | the one found |" in page
+    assert "| 0 | clear | 0.500 | 2 | 1 | the truth: stopped short |" in page
+    assert "| 3 | ambiguous | 0.500 | 2 | 1 | the truth, which may not be allowed; the rows decided |" in page
+    assert "| 1 | clear | 0.500 | 2 | 3 | the one found |" in page
     assert "one-shot" not in page
 
 
