@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import intarsia
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.mixture import PRIOR, expected, log_memberships, mixture_of, pooled_squares
+from intarsia.core.mixture import PRIOR, RIDGE, expected, log_memberships, mixture_of, pooled_squares
 from intarsia.exceptions import SettingError, UnknownFeaturesError
 
 NAN = np.nan
@@ -36,7 +36,7 @@ def fitted(request):
 
 def test_memberships_of_two_gaussians_are_bayes_rule():
     centroids = MaskedCentroids.of(np.array([[0.0], [4.0]]), np.full((2, 1), 1e9))
-    mixture = mixture_of(centroids, np.array([[1.0], [4.0]]), centroids.counts, np.array([3.0, 1.0]))
+    mixture = mixture_of(centroids, np.array([[1.0], [4.0]]), centroids.counts, np.array([3.0, 1.0]), ridge=0.0)
     x = np.array([[-1.0], [2.0], [5.0]])
     left, right = 0.75 * norm.pdf(x[:, 0], 0, 1), 0.25 * norm.pdf(x[:, 0], 4, 2)
     np.testing.assert_allclose(
@@ -57,7 +57,8 @@ def test_small_clusters_are_drawn_towards_the_common_variance():
     counts = np.array([[1.0], [999.0]])
     centroids = MaskedCentroids.of(np.zeros((2, 1)), counts)
     mixture = mixture_of(centroids, np.array([[0.0], [1.0]]), counts, np.ones(2))
-    variances = mixture.variances * mixture.width**2
+    variances = mixture.squares * mixture.width**2
+    np.testing.assert_allclose(mixture.variances * mixture.width**2 - variances, RIDGE * 0.999)
     assert variances[0, 0] == pytest.approx(PRIOR * 0.999 / (1 + PRIOR))
     assert variances[1, 0] == pytest.approx(1.0, abs=1e-3)
 
@@ -85,7 +86,7 @@ def test_expected_values_lie_between_the_means_and_are_never_surer_than_a_cluste
     mean, spread = expected(mixture, weights)
     assert (means.min(axis=0) - 1e-9 <= mean).all()
     assert (mean <= means.max(axis=0) + 1e-9).all()
-    assert (spread >= np.sqrt(mixture.variances.min(axis=0)) * mixture.width - 1e-9).all()
+    assert (spread >= np.sqrt(mixture.squares.min(axis=0)) * mixture.width - 1e-9).all()
 
 
 def test_the_likeliest_is_the_nearest_where_clusters_are_clear(fitted):

@@ -10,6 +10,7 @@ from experiments.measuring import FEDERATED, FROM_TRUTH, ONE_SHOT, measure_ways
 from experiments.splits import LAYOUTS, dim_split, har_split, qmnist_split
 from sklearn.cluster import KMeans
 
+import intarsia
 from intarsia.datasets import data_folder, fetch_dim_set, fetch_har, fetch_qmnist
 from intarsia.exceptions import DatasetError, SettingError
 from intarsia.metrics import clustering_accuracy
@@ -72,6 +73,16 @@ def test_a_poor_link_in_a_chain_does_not_turn_everything_behind_it(seed):
     assert not found[FEDERATED]["clear"]
     assert found[FEDERATED]["overruled"]
     assert found[FEDERATED]["accuracy"] >= found[FROM_TRUTH]["accuracy"] - 0.02
+
+
+@pytest.mark.parametrize("seed", [2000, 2001, 2002])
+def test_the_likeliest_cluster_is_right_more_often_than_the_nearest_centroid(seed):
+    split = qmnist_split("chain", seed).split
+    tables = split.tables()
+    result = intarsia.cluster(tables, 3, random_state=0)
+    likeliest = {name: proba.argmax(axis=1) for name, proba in result.predict_proba(tables).items()}
+    nearest, soft = (clustering_accuracy(split.truth, split.in_order(labels)) for labels in (result.labels, likeliest))
+    assert soft > nearest
 
 
 def test_the_files_are_as_described():

@@ -4,7 +4,8 @@ r"""Soft memberships: each cluster as a Gaussian with independent features, over
 
 A cluster that has never seen a feature says nothing about it: it takes the average likelihood of those that have. Variances
 are drawn towards the feature's variance within clusters, as if :data:`PRIOR` rows had shown that one, so that a cluster of
-a few rows is not too sure of itself.
+a few rows is not too sure of itself; and :data:`RIDGE` of the typical variance of all features is added, so that a feature
+that hardly ever varies does not decide alone when it once does.
 """
 
 from __future__ import annotations
@@ -18,17 +19,20 @@ from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 PRIOR = 5.0
+RIDGE = 0.3
 _SMALLEST = 1e-6  # of the overall variance: a feature that never varies inside a cluster still has a width
 _FARTHEST = 1e12  # widths; beyond it all clusters are as far
 
 
 class Mixture(NamedTuple):
     """Every cluster as a Gaussian. ``overall`` and ``width`` are each feature's mean and spread over all clusters; means and
-    variances are in units of them. ``seen`` tells what is known from what stands in.
+    variances are in units of them. ``seen`` tells what is known from what stands in, and ``squares`` are the variances
+    without the ridge.
     """
 
     means: FloatArray
     variances: FloatArray
+    squares: FloatArray
     seen: BoolArray
     weights: FloatArray
     overall: FloatArray
@@ -44,7 +48,9 @@ def pooled_squares(
     return np.asarray(membership @ (np.where(parts.seen, squares, 0.0) + parts.counts * np.square(offset)))
 
 
-def mixture_of(centroids: MaskedCentroids, variances: FloatArray, cells: FloatArray, sizes: FloatArray) -> Mixture:
+def mixture_of(
+    centroids: MaskedCentroids, variances: FloatArray, cells: FloatArray, sizes: FloatArray, ridge: float = RIDGE
+) -> Mixture:
     """From centroids, variances with the number of cells behind each, and the sizes of the clusters."""
     overall = merge(centroids, np.zeros(len(centroids), dtype=np.intp), 1).values[0]
     offset = np.where(centroids.seen, centroids.values - overall, 0.0)
@@ -56,10 +62,12 @@ def mixture_of(centroids: MaskedCentroids, variances: FloatArray, cells: FloatAr
     inside = np.maximum(within / np.square(unit), _SMALLEST)
     own = np.where(cells > 0, variances, 0.0) / np.square(unit)
     drawn = np.maximum((cells * own + PRIOR * inside) / (cells + PRIOR), _SMALLEST)
+    squares = np.where(centroids.seen, drawn, 1.0)
+    known = cells.sum(axis=0) > 0
+    typical = float(within[known].mean()) if known.any() else 0.0
     shares = np.maximum(np.asarray(sizes, dtype=np.float64), 1e-12)
-    return Mixture(
-        offset / unit, np.where(centroids.seen, drawn, 1.0), centroids.seen, shares / shares.sum(), overall, width
-    )
+    wider = squares + np.where(centroids.seen, ridge * typical / np.square(unit), 0.0)
+    return Mixture(offset / unit, wider, squares, centroids.seen, shares / shares.sum(), overall, width)
 
 
 def log_memberships(mixture: Mixture, rows: FloatArray, observed: BoolArray) -> FloatArray:
@@ -98,6 +106,6 @@ def expected(mixture: Mixture, memberships: FloatArray) -> tuple[FloatArray, Flo
     A cluster that has never seen a feature expects what is usual.
     """
     mean = memberships @ mixture.means
-    second = memberships @ (mixture.variances + np.square(mixture.means))
+    second = memberships @ (mixture.squares + np.square(mixture.means))
     spread = np.sqrt(np.maximum(second - np.square(mean), 0.0))
     return mixture.overall + mean * mixture.width, spread * mixture.width
