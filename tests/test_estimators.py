@@ -517,6 +517,9 @@ def test_rows_decide_what_local_centroids_cannot():
             labels = np.concatenate([result.labels[name] for name in "abc"])
             right[n_rivals] += intarsia.metrics.clustering_accuracy(everyone, labels) > 0.95
             assert result.outcome.aggregation.overruled <= (n_rivals > 0)
+            assert result.outcome.aggregation.n_compared <= 1 + n_rivals
+            tried = any(r.kind == "trial" for r in result.rounds)
+            assert tried == (result.outcome.aggregation.n_compared > 1)
             if result.outcome.aggregation.overruled:
                 assert result.confidence == 0.0
                 assert "decided on the rows" in str(result)

@@ -205,7 +205,6 @@ def test_incomparable_clusters_are_never_merged():
 
 
 def test_the_page_is_rendered_from_what_is_there(results, tmp_path):
-    pytest.importorskip("matplotlib", reason="plots need the packages of the group experiments (make reproduce)")
     name = "Gaussian 1.5"
     for layout in LAYOUTS:
         store.append(name, one_split(name, layout, 0, [FEDERATED, MEAN]))

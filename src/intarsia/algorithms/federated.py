@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -185,13 +186,11 @@ class FederatedAlgorithm:
             if summary.features != study.features[name]:
                 raise ProtocolError(f"participant {name!r} summarised other features than it had described")
         gathered = gather(study, summaries)
-        first, *rivals = (
+        candidates = tuple(
             Candidate(grouped, merge(gathered.centroids, grouped.groups, self.n_clusters))
             for grouped in self._group(study, gathered)
         )
-        # centroids that know fewer features fit rows more easily, and would win for that alone
-        fair = (rival for rival in rivals if rival.centres.seen.sum() >= first.centres.seen.sum())
-        return self._next_round(Run(study, (first, *fair)))
+        return self._next_round(Run(study, candidates))
 
     def _group(self, study: Study, gathered: Gathered) -> list[Grouped]:
         """The best grouping, and others that the local centroids alone hardly tell from it."""
@@ -205,7 +204,12 @@ class FederatedAlgorithm:
             found = search_centroids(local, self.n_clusters, study.overlap, self.n_starts, starts)
             # where everybody can be compared with everybody, there is no weak link that could turn the rest
             in_doubt = self.max_rounds > 1 and self.refinement != "plain" and not is_complete(study.overlap)
-            best, rivals = found.groups, found.rivals[: self.n_rivals if in_doubt else 0]
+            best = found.groups
+            if in_doubt:
+                # centroids that know fewer features fit rows more easily, and would win for that alone
+                known = [merge(gathered.centroids, g, self.n_clusters).seen.sum() for g in (best, *found.rivals)]
+                fair = (g for g, entries in zip(found.rivals, known[1:], strict=True) if entries >= known[0])
+                rivals = tuple(islice(fair, self.n_rivals))
             aggregation = Aggregation(
                 "search", found.loss, found.runner_up, found.confidence, found.n_different, n_compared=1 + len(rivals)
             )
