@@ -55,12 +55,37 @@ CASES = {
     "text": (
         {"a": with_cell(table(), "y", "high"), "b": table()},
         ex.NonNumericError,
-        r"1 column\(s\) of 'a' are not numbers: 'y \(Object\)'",
+        r"1 column\(s\) of 'a' are neither numbers nor categories: 'y \(Object\)'",
     ),
-    "gaps": (
-        {"a": with_cell(table(), "y", np.nan), "b": table()},
+    "blank rows": (
+        {"a": with_cell(with_cell(table(), "y", np.nan), "x", np.nan), "b": table()},
         ex.MissingCellsError,
-        r"'a'.*y \(8.3%\).*missing='observed'",
+        r"1 of 12 rows of 'a' have no filled cell",
+    ),
+    "numbers and categories": (
+        {"a": table().assign(x=["m", "f"] * 6), "b": table()},
+        ex.MixedKindsError,
+        r"1 column\(s\) are numbers for some.*'x \(numbers at b, categories elsewhere\)'",
+    ),
+    "a column called like a level": (
+        {"a": table().assign(sex=["m", "f"] * 6), "b": table("xy").assign(**{"sex=m": 1.0})},
+        ex.DuplicateColumnError,
+        r"called like a level of another column: 'sex=m'",
+    ),
+    "ids": (
+        {"a": table().assign(id=[f"patient {k}" for k in range(12)]), "b": table()},
+        ex.NonNumericError,
+        r"'id \(12 different texts in 12 rows\)'.*drop ids",
+    ),
+    "too many levels": (
+        {"a": table(n=60).assign(town=pd.Categorical([f"t{k}" for k in range(60)])), "b": table()},
+        ex.NonNumericError,
+        r"'town \(60 different levels, more than 50\)'.*join rare levels",
+    ),
+    "numbers stored as text": (
+        {"a": table().assign(dose=["1,5", "2"] * 6), "b": table()},
+        ex.NonNumericError,
+        r"'dose \(numbers stored as text\)'.*convert them to numbers",
     ),
     "infinite": ({"a": with_cell(table(), "y", np.inf), "b": table()}, ex.NonFiniteError, r"'a'.*'y'"),
     "huge": ({"a": with_cell(table(), "y", 1e200), "b": table()}, ex.NonFiniteError, r"'a'.*beyond 1e\+100.*'y'"),
@@ -111,9 +136,9 @@ def test_what_is_no_table_at_all(thing):
 
 
 ONE_TABLE = {
-    "text": (table().assign(name="Mrs Secret"), ex.NonNumericError),
+    "text": (table().assign(name=[f"Mrs Secret {k}" for k in range(12)]), ex.NonNumericError),
     "date": (table().assign(day=pd.Timestamp("2020-01-01")), ex.NonNumericError),
-    "gaps": (with_cell(table(), "y", np.nan), ex.MissingCellsError),
+    "gaps": (with_cell(table().assign(y=np.nan), "x", np.nan), ex.MissingCellsError),
     "infinite": (with_cell(table(), "y", np.inf), ex.NonFiniteError),
     "mixed names": (pd.DataFrame(np.ones((3, 2)), columns=["x", 1]), ex.UnnamedColumnError),
     "duplicate names": (pd.DataFrame(np.ones((3, 2)), columns=["x", "x"]), ex.DuplicateColumnError),
@@ -165,7 +190,8 @@ def test_everything_is_noise():
 def test_gaps_and_a_local_algorithm_that_refuses_them():
     tables = {"a": with_cell(table(), "y", np.nan), "b": table()}
     with pytest.raises(
-        ex.MissingCellsError, match=r"participant 'a': KMeans needs every cell filled, but 1 columns.*local=None"
+        ex.MissingCellsError,
+        match=r"participant 'a': KMeans needs every cell filled, but 1 of 2 col.*y \(8.3%\).*missing='impute'.*local=None",
     ):
         intarsia.cluster(tables, 2, local=KMeans(2), missing="observed", random_state=0)
 
@@ -204,7 +230,7 @@ SETTINGS = [
     ({"tol": -1.0}, "tol"),
     ({"min_points": 0}, "min_points"),
     ({"metric": "hamming"}, "metric must be one of"),
-    ({"scale": "minmax"}, "scale must be one of"),
+    ({"scale": "max"}, "scale must be one of"),
     ({"missing": "guess"}, "missing must be one of"),
     ({"n_local_clusters": 0}, "n_local_clusters"),
     ({"n_local_clusters": {"z": 2}}, "n_local_clusters names 1 participant.*'z'"),

@@ -312,11 +312,12 @@ def test_standard_units_find_clusters_that_original_units_hide(method):
     rng = np.random.default_rng(0)
     noisy = {k: t.assign(grams=1e5 * rng.normal(size=len(t))) for k, t in tables.items()}
     with pytest.warns(intarsia.exceptions.UnitsWarning, match="'grams'.*scale='standard'"):
-        plain = intarsia.cluster(noisy, 3, method=method, n_local_clusters=3, random_state=0)
-    scaled = intarsia.cluster(noisy, 3, method=method, scale="standard", n_local_clusters=3, random_state=0)
+        plain = intarsia.cluster(noisy, 3, method=method, scale=None, n_local_clusters=3, random_state=0)
+    scaled = intarsia.cluster(noisy, 3, method=method, n_local_clusters=3, random_state=0)
     hidden, found = (adjusted_rand_score(truth["a"], result.labels["a"]) for result in (plain, scaled))
     assert hidden < 0.1
     assert found > hidden + 0.3
+    assert (plain.units, scaled.units) == (None, "standard")  # units differ, so that the default scales
 
 
 def test_pooled_units_are_those_of_the_pooled_table():
@@ -479,7 +480,7 @@ def test_one_participant_has_as_many_clusters_as_are_wanted_whatever_its_silhoue
 def test_a_model_of_a_matrix_without_names_goes_by_position():
     X, _ = blobs()
     model = FederatedClustering(3, random_state=0).fit(X)
-    with pytest.raises(intarsia.exceptions.NonNumericError, match="name") as error:
+    with pytest.raises(intarsia.exceptions.UnknownFeaturesError, match="name") as error:
         model.predict(pd.DataFrame(X).rename(columns=str).assign(name="Mrs Secret"))
     assert "Secret" not in str(error.value)
     named = pd.DataFrame(X, columns=list("fedcba"))  # not in the order of the alphabet

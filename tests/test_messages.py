@@ -12,6 +12,7 @@ from intarsia.exceptions import ProtocolError
 from intarsia.messages import (
     Assign,
     Centres,
+    Columns,
     Describe,
     Description,
     Failure,
@@ -23,7 +24,6 @@ from intarsia.messages import (
     Refined,
     Refinement,
     Summarize,
-    Units,
     decode_reply,
     decode_request,
     encode,
@@ -31,18 +31,30 @@ from intarsia.messages import (
 
 A = np.arange(6.0).reshape(2, 3)
 V = np.arange(3.0)
-UNITS = Units(shift=V, scale=V)
+COLUMNS = Columns(shift=V, scale=V, levels={"sex": ("f", "m")})
 CENTRES = Centres(values=A, known=A > 1, low=V, high=V)
 REQUESTS = [
-    Describe(moments=True),
-    Summarize(seed=1, n_clusters=None, n_local_clusters=3, max_local_clusters=9, units=UNITS, density="gaussian"),
+    Describe(scale="robust"),
+    Summarize(seed=1, n_clusters=None, n_local_clusters=3, max_local_clusters=9, columns=COLUMNS, density="gaussian"),
     Refine(seed=1, round=2, rivals=(CENTRES, CENTRES), min_points=1, max_iter=10),
-    Label(centres=CENTRES, units=UNITS),
+    Label(centres=CENTRES, columns=COLUMNS),
     Assign(groups=np.array([0, 1]), n_groups=2),
 ]
 REPLIES = [
-    Description(features=("a", "b"), n_rows=5, moments=Moments(count=V, mean=V, m2=V)),
-    LocalSummary(features=("a",), values=A, counts=A, sizes=np.array([1, 2]), covariances=(V, A), low=A, high=A),
+    Description(
+        features=("a", "b"), n_rows=5, levels={"c": ("x",)}, moments=Moments(count=V, mean=V, m2=V, quantiles=A)
+    ),
+    LocalSummary(
+        features=("a",),
+        n_rows=9,
+        filled=np.array([7]),
+        values=A,
+        counts=A,
+        sizes=np.array([1, 2]),
+        covariances=(V, A),
+        low=A,
+        high=A,
+    ),
     Refinement(refined=(Refined(values=A, counts=A, sizes=np.array([1, 2]), misfit=0.5),)),
     Labelled(sizes=np.array([3, 4])),
     Labelled(sizes=np.array([3, 4]), counts=A, squares=A),

@@ -12,6 +12,7 @@ from intarsia.frames import read_table
 from intarsia.messages import (
     Assign,
     Centres,
+    Columns,
     Describe,
     Description,
     Failure,
@@ -21,7 +22,6 @@ from intarsia.messages import (
     Refine,
     Refinement,
     Summarize,
-    Units,
     decode_reply,
     decode_request,
     encode,
@@ -32,9 +32,9 @@ from intarsia.runtime.base import exception_of
 
 ALGORITHMS = [
     FederatedAlgorithm(n_clusters=2, seed=0),
-    FederatedAlgorithm(n_clusters=2, seed=0, scale=True),
+    FederatedAlgorithm(n_clusters=2, seed=0, scale="standard"),
     OneShotAlgorithm(n_clusters=2, seed=0, bounding_boxes=True, force="sampled"),
-    OneShotAlgorithm(n_clusters=None, seed=0, scale=True, force="sampled"),
+    OneShotAlgorithm(n_clusters=None, seed=0, scale="standard", force="sampled"),
 ]
 
 
@@ -118,7 +118,7 @@ def test_a_failure_becomes_the_exception_it_names_and_never_a_foreign_one():
 def test_an_unforeseen_error_tells_its_kind_but_not_its_text(monkeypatch):
     (participant, _) = participants()
     monkeypatch.setattr("intarsia.participant.responder.moments_of", lambda *_: 1 / 0)
-    reply = participant.handle(Describe(moments=True))
+    reply = participant.handle(Describe(scale="standard"))
     assert reply.message == "participant 'a' failed with a ZeroDivisionError while answering Describe"
     assert isinstance(participant.last_error, ZeroDivisionError)
 
@@ -202,6 +202,9 @@ ONE_SHOT_LIES = {
     "a negative variance": lambda r: changed(r, covariances=tuple(-1.0 - np.abs(c) for c in r.covariances)),
     "a box that is none": lambda r: changed(r, low=r.high + 1.0),
     "an infinite box": lambda r: changed(r, high=r.high * np.inf),
+    "levels without a feature": lambda r: changed(r, levels={"sex": ("f", "m")}),
+    "more filled cells than rows": lambda r: changed(r, filled=r.filled + 1000),
+    "no rows": lambda r: changed(r, n_rows=0),
     "far too large": lambda r: changed(r, values=r.values + 1e300),
     "no covariances": lambda r: changed(r, covariances=None),
 }
@@ -225,7 +228,8 @@ def test_a_malformed_density_is_refused_by_name(lie):
 def test_moments_that_only_some_send_are_refused():
     with pytest.raises(ProtocolError, match="moments of 'b' are missing"):
         drive(
-            FederatedAlgorithm(n_clusters=2, seed=0, scale=True), Liar(Description, lambda r: changed(r, moments=None))
+            FederatedAlgorithm(n_clusters=2, seed=0, scale="standard"),
+            Liar(Description, lambda r: changed(r, moments=None)),
         )
 
 
@@ -241,9 +245,12 @@ ABSURD = {
     "another number of features": Label(centres=centres([[0.0, 0.0, 0.0]])),
     "not a number": Label(centres=centres([[np.nan, 0.0]])),
     "infinite extent": Label(centres=centres([[0.0, 0.0]], high=(np.inf, 1.0))),
-    "units for single rows": Label(centres=GOOD, units=Units(shift=np.zeros((30, 1)), scale=np.ones((30, 1)))),
-    "no scale": Label(centres=GOOD, units=Units(shift=np.zeros(2), scale=np.zeros(2))),
-    "a scale that is not a number": Label(centres=GOOD, units=Units(shift=np.zeros(2), scale=np.full(2, np.nan))),
+    "units for single rows": Label(centres=GOOD, columns=Columns(shift=np.zeros((30, 1)), scale=np.ones((30, 1)))),
+    "no scale": Label(centres=GOOD, columns=Columns(shift=np.zeros(2), scale=np.zeros(2))),
+    "a scale that is not a number": Label(centres=GOOD, columns=Columns(shift=np.zeros(2), scale=np.full(2, np.nan))),
+    "levels of columns that it does not have": Label(
+        centres=GOOD, columns=Columns(shift=np.zeros(2), scale=np.ones(2), levels={"sex": ("f", "m")})
+    ),
     "groups that do not exist": Assign(groups=np.array([-7, -7]), n_groups=2),
     "groups beyond the last": Assign(groups=np.array([1, 0]), n_groups=1),
     "half a group": Assign(groups=np.array([0.5, 0.5]), n_groups=2),
@@ -335,7 +342,7 @@ def test_an_algorithm_can_be_answered_by_hand():
     step = algorithm.advance(
         step.state, {"a": Description(features=("x",), n_rows=2), "b": Description(features=("x",), n_rows=2)}
     )
-    summary = {"features": ("x",), "sizes": np.array([2])}
+    summary = {"features": ("x",), "sizes": np.array([2]), "n_rows": 2, "filled": np.array([2])}
     step = algorithm.advance(
         step.state,
         {

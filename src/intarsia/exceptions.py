@@ -9,7 +9,8 @@
     │   ├── EmptyTableError                 a table without rows or without columns
     │   ├── DuplicateColumnError            two columns of one table have the same name
     │   ├── UnnamedColumnError              a column without a name cannot be aligned with others
-    │   ├── NonNumericError                 cells that are not numbers
+    │   ├── NonNumericError                 cells that are neither numbers nor categories
+    │   ├── MixedKindsError                 a column of numbers here and of categories there
     │   ├── NonFiniteError                  infinite cells
     │   ├── MissingCellsError               empty cells where the chosen way needs them filled
     │   ├── TooFewRowsError                 fewer rows than clusters asked for
@@ -59,7 +60,11 @@ class UnnamedColumnError(InputError):
 
 
 class NonNumericError(InputError):
-    """Cells that are not numbers."""
+    """Cells that are neither numbers nor categories."""
+
+
+class MixedKindsError(InputError):
+    """A column that is numbers for one participant and categories for another."""
 
 
 class NonFiniteError(InputError):

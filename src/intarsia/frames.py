@@ -1,15 +1,16 @@
 """Tables in: the one gate that worries about table kinds, names, order, types and gaps.
 
 pandas, polars, pyarrow and whatever else narwhals reads, or a plain mapping of column names to arrays. Inside, columns
-are in the order of their names, so that the order in which somebody keeps them can never matter.
+are in the order of their names, so that the order in which somebody keeps them can never matter. Numbers are numbers;
+booleans, categories and texts with few levels are categories, each level of which becomes a feature of its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.util import find_spec
 from typing import Any
@@ -18,6 +19,7 @@ import narwhals as nw
 import numpy as np
 
 from intarsia.core.distances import LARGEST
+from intarsia.core.features import clashes, indicators
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import (
     DuplicateColumnError,
@@ -31,35 +33,109 @@ from intarsia.exceptions import (
     quote,
 )
 
+MOST_LEVELS = 50  # a column with more is free text or an id
 BACKENDS = ("pandas", "polars", "pyarrow")
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # what pyarrow calls the index of a table that came from pandas
 
 
 @dataclass(frozen=True, eq=False)
+class Category:
+    """A column of categories: its levels, sorted, and which of them each row has; −1 where the cell is empty."""
+
+    levels: tuple[str, ...]
+    codes: IntArray
+
+    def of_rows(self, rows: IntArray) -> Category:
+        """The same column for some of the rows."""
+        return Category(self.levels, self.codes[rows])
+
+
+@dataclass(frozen=True, eq=False)
 class Table:
-    """Rows as numbers, with what is observed; columns sorted by name. ``given_names`` keeps the owner's order."""
+    """Rows as numbers, with what is observed, columns sorted by name; and columns of categories, which are no numbers yet.
+
+    ``given_names`` are all columns in the owner's order.
+    """
 
     owner: str
     names: tuple[str, ...]
     given_names: tuple[str, ...]
     values: FloatArray
     observed: BoolArray
+    categories: Mapping[str, Category] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def reordered(self, order: IntArray) -> Table:
-        """The same rows in another order."""
-        return Table(self.owner, self.names, self.given_names, self.values[order], self.observed[order])
+    def of_rows(self, rows: IntArray) -> Table:
+        """Some of the rows, or the same rows in another order."""
+        categories = {name: category.of_rows(rows) for name, category in self.categories.items()}
+        return replace(self, values=self.values[rows], observed=self.observed[rows], categories=categories)
 
     def in_given_order(self) -> FloatArray:
-        """The cells with columns as their owner keeps them."""
+        """The cells of a table of numbers, with columns as their owner keeps them."""
+        assert not self.categories
         return self.values[:, [self.names.index(name) for name in self.given_names]]
+
+    def column(self, name: str) -> Any:
+        """One column: numbers with NaN, or an array of levels with None."""
+        if name not in self.categories:
+            return self.values[:, self.names.index(name)]
+        category = self.categories[name]
+        return np.array([*category.levels, None], dtype=object)[category.codes]
+
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """The levels of every column of categories."""
+        return {name: category.levels for name, category in self.categories.items()}
+
+    @property
+    def filled(self) -> dict[str, BoolArray]:
+        """By column, in the owner's order, which cells are filled."""
+        return {
+            name: self.categories[name].codes >= 0
+            if name in self.categories
+            else self.observed[:, self.names.index(name)]
+            for name in self.given_names
+        }
 
     @property
     def is_complete(self) -> bool:
         """Whether no cell is empty."""
-        return bool(self.observed.all())
+        return bool(self.observed.all()) and all((c.codes >= 0).all() for c in self.categories.values())
+
+    def in_numbers(self, levels: Mapping[str, Sequence[str]] | None = None) -> Table:
+        """The table with an indicator for each of these levels (default: its own) in the place of every category.
+
+        Where a cell is filled with some other level, all of its indicators are 0: seen not to be any of them.
+        """
+        if not self.categories:
+            return self
+        levels = self.levels if levels is None else {name: levels[name] for name in self.categories}
+        if clash := clashes(levels, self.names):
+            raise DuplicateColumnError(
+                f"{len(clash)} column(s) of {self.owner!r} are called like a level of another column: {quote(clash)}. "
+                "Hint: rename them."
+            )
+        parts, there, names = [self.values], [self.observed], list(self.names)
+        for name, category in self.categories.items():
+            position = {level: k for k, level in enumerate(levels[name])}
+            code = np.array([position.get(level, -1) for level in category.levels] + [-1], dtype=np.intp)[
+                category.codes
+            ]
+            parts.append((code[:, None] == np.arange(len(position))).astype(np.float64))
+            there.append(np.repeat((category.codes >= 0)[:, None], len(position), axis=1))
+            names.extend(indicators({name: levels[name]}))
+        order = sorted(range(len(names)), key=names.__getitem__)
+        observed = np.concatenate(there, axis=1)[:, order]
+        values = np.where(observed, np.concatenate(parts, axis=1)[:, order], np.nan)
+        sorted_names = tuple(names[k] for k in order)
+        given = tuple(
+            feature
+            for name in self.given_names
+            for feature in (indicators({name: levels[name]}) if name in self.categories else (name,))
+        )
+        return Table(self.owner, sorted_names, given, np.ascontiguousarray(values), np.ascontiguousarray(observed))
 
 
 def is_table(thing: Any) -> bool:
@@ -82,19 +158,24 @@ def _is_column(thing: Any) -> bool:
     return isinstance(thing, list | tuple) or (hasattr(thing, "__array__") and np.ndim(thing) == 1)
 
 
-def read_table(thing: Any, owner: str) -> Table:
-    """Read one participant's table, or say what stands in the way."""
+def read_table(thing: Any, owner: str, known: Collection[str] = ()) -> Table:
+    """Read one participant's table, or say what stands in the way. ``known`` columns are known to hold categories."""
     names = check_table(thing, owner)
-    arrays, refused = {}, {}
+    arrays: dict[str, FloatArray] = {}
+    categories: dict[str, Category] = {}
+    refused: dict[str, str] = {}
     for name, column in _columns(thing, names, owner).items():
         numbers = _numbers(column)
-        if numbers is None:
-            refused[name] = _kind_of(column)
+        read = _category(column, known=name in known) if numbers is None else numbers
+        if isinstance(read, str):
+            refused[name] = read
+        elif isinstance(read, Category):
+            categories[name] = read
         else:
-            arrays[name] = numbers
+            arrays[name] = read
     if refused:
-        raise _not_numbers(refused, owner)
-    lengths = {len(array) for array in arrays.values()}
+        raise _not_usable(refused, owner)
+    lengths = {len(array) for array in arrays.values()} | {len(category.codes) for category in categories.values()}
     if len(lengths) > 1:
         raise TableTypeError(f"the columns of {owner!r} have {len(lengths)} different lengths; all must have one.")
     n_rows = max(lengths, default=0)
@@ -104,7 +185,9 @@ def read_table(thing: Any, owner: str) -> Table:
             f"the table of {owner!r} has {have}. At least one row and one column are needed. "
             "Hint: leave out participants that have no data."
         )
-    return table_of(owner, names, np.column_stack([arrays[name] for name in names]))
+    values = np.column_stack([*arrays.values()]) if arrays else np.zeros((n_rows, 0))
+    table = table_of(owner, list(arrays), values)
+    return replace(table, given_names=tuple(names), categories=dict(sorted(categories.items())))
 
 
 def table_of(owner: str, names: Sequence[str], values: FloatArray) -> Table:
@@ -139,15 +222,15 @@ def settle_missing(table: Table, missing: str) -> Table:
     """Refuse empty cells (``missing="error"``), or keep them and drop the columns that have nothing else."""
     if table.is_complete:
         return table
-    share = 1.0 - table.observed.mean(axis=0)
-    gappy = [f"{name} ({part:.1%})" for name, part in zip(table.names, share, strict=True) if part > 0]
+    filled = table.filled
+    gappy = gaps(filled)
     if missing == "error":
         raise MissingCellsError(
-            f"{len(gappy)} of {len(table.names)} columns of {table.owner!r} have empty cells (NaN; share of rows): "
+            f"{len(gappy)} of {len(filled)} columns of {table.owner!r} have empty cells (NaN; share of rows): "
             f"{quote(gappy)}. Hint: missing='observed' clusters on the cells that are there; "
-            "or fill or drop them before."
+            "missing='impute' fills them, missing='drop' leaves such rows out, for a local algorithm of your own."
         )
-    blank = int((~table.observed.any(axis=1)).sum())
+    blank = int((~np.column_stack(list(filled.values())).any(axis=1)).sum())
     if blank:
         raise MissingCellsError(
             f"{blank} of {len(table)} rows of {table.owner!r} have no filled cell at all, so nothing tells their cluster. "
@@ -156,14 +239,26 @@ def settle_missing(table: Table, missing: str) -> Table:
     return without_empty_columns(table)
 
 
+def gaps(filled: Mapping[str, BoolArray]) -> list[str]:
+    """Columns with empty cells, and the share of rows where they are."""
+    share = {name: 1.0 - float(there.mean()) for name, there in filled.items()}
+    return [f"{name} ({part:.1%})" for name, part in share.items() if part > 0]
+
+
 def without_empty_columns(table: Table) -> Table:
     """A column that is all gaps is one that the owner does not have."""
-    filled = np.asarray(table.observed.any(axis=0))
-    if filled.all():
+    empty = {name for name, there in table.filled.items() if not there.any()}
+    if not empty:
         return table
-    names = tuple(name for name, some in zip(table.names, filled, strict=True) if some)
-    given = tuple(name for name in table.given_names if name in names)
-    return Table(table.owner, names, given, table.values[:, filled], table.observed[:, filled])
+    kept = np.array([name not in empty for name in table.names], dtype=np.bool_)
+    return Table(
+        table.owner,
+        tuple(name for name in table.names if name not in empty),
+        tuple(name for name in table.given_names if name not in empty),
+        table.values[:, kept],
+        table.observed[:, kept],
+        {name: category for name, category in table.categories.items() if name not in empty},
+    )
 
 
 def column_names(thing: Any) -> list[Any] | None:
@@ -252,23 +347,85 @@ def _check_names(names: Sequence[Any], owner: str) -> None:
 def _numbers(column: Any) -> FloatArray | None:
     """A column as numbers, NaN where it is empty; None if it is something else."""
     if isinstance(column, nw.Series):
-        if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        if column.dtype.is_numeric():
             return _cast(column)
         if column.dtype != nw.Object:
             return None
         column = column.to_numpy()
     if column.ndim != 1:
         return None
-    if column.dtype.kind in "biuf":
+    if column.dtype.kind in "iuf":
         with np.errstate(over="ignore"):
             return np.asarray(column, dtype=np.float64)
     if (
         column.dtype.kind == "O"
     ):  # numbers and blanks in a column of objects are fine, texts that look like numbers are not
         plain = [np.nan if cell is None or type(cell).__name__ == "NAType" else cell for cell in column.tolist()]
-        if all(isinstance(cell, int | float | np.number | Decimal) for cell in plain):
-            return np.array([_float(cell) for cell in plain])
+        numbers = all(
+            isinstance(cell, int | float | np.number | Decimal) and not isinstance(cell, bool) for cell in plain
+        )
+        return np.array([_float(cell) for cell in plain]) if numbers else None
     return None
+
+
+def _category(column: Any, *, known: bool) -> Category | str:
+    """A column as categories, or why it is none: the kind of its cells, never what is in them."""
+    cells, declared = _cells(column)
+    if cells is None:
+        return _kind_of(column)
+    declared = declared or known
+    filled = [cell for cell in cells if cell is not None]
+    truths, texts = (all(isinstance(cell, kind) for cell in filled) for kind in (bool | np.bool_, str))
+    if not declared and not truths and not texts:
+        return _kind_of(column)
+    words = [None if cell is None else _level(cell) for cell in cells]
+    levels = tuple(sorted({word for word in words if word is not None}))
+    problem = _no_levels(levels, None if declared or truths else len(filled))
+    position = {level: k for k, level in enumerate(levels)}
+    codes = np.array([-1 if word is None else position[word] for word in words], dtype=np.intp)
+    return problem or Category(levels, codes)
+
+
+def _no_levels(levels: Sequence[str], texts: int | None) -> str | None:
+    """Why these are not the levels of a category; ``texts`` says how many cells of plain text they are from."""
+    if len(levels) > MOST_LEVELS:
+        return f"{len(levels)} different levels, more than {MOST_LEVELS}"
+    if texts and 2 * len(levels) > texts and (len(levels) > 2 or len(levels) == texts > 1):
+        return f"{len(levels)} different texts in {texts} rows"
+    if texts and all(_looks_like_a_number(level) for level in levels):
+        return "numbers stored as text"
+    return None
+
+
+def _cells(column: Any) -> tuple[list[Any] | None, bool]:
+    """The cells of a column that may hold categories, None where empty, and whether its type says so."""
+    declared = False
+    if isinstance(column, nw.Series):
+        declared = any(column.dtype == kind for kind in (nw.Categorical, nw.Enum, nw.Boolean))
+        if not declared and not any(column.dtype == kind for kind in (nw.String, nw.Object, nw.Unknown)):
+            return None, declared
+        column = column.to_list()
+    elif column.dtype.kind in "bUO" and column.ndim == 1:
+        column = column.tolist()
+    else:
+        return None, declared
+    blank = [_is_empty(cell) or (isinstance(cell, str) and not cell.strip()) for cell in column]
+    return [None if empty else cell for cell, empty in zip(column, blank, strict=True)], declared
+
+
+def _level(cell: Any) -> str:
+    """A level's name: whole numbers are written the same whether gaps have made them floats or not."""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell)
+
+
+def _looks_like_a_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
 
 
 def _plain_array(column: Any) -> Any:
@@ -298,13 +455,19 @@ def _kind_of(column: Any) -> str:
     return re.split(r"[^A-Za-z0-9_]", str(column.dtype), maxsplit=1)[0]
 
 
-def _not_numbers(kinds: Mapping[str, str], owner: str) -> NonNumericError:
+def _not_usable(kinds: Mapping[str, str], owner: str) -> NonNumericError:
     columns = [f"{name} ({kind})" for name, kind in kinds.items()]
-    dates = any(kind.lower().startswith(("date", "time", "duration")) for kind in kinds.values())
-    hints = ["drop ids and texts", "turn categories into 0/1 columns of their own", "convert numbers stored as text"]
-    hints += ["turn dates into numbers, such as days since a fixed day"] if dates else []
+    words = " ".join(kinds.values()).lower()
+    hints = ["drop ids and free text"]
+    if "different" in words:
+        hints.append("join rare levels; make a small table's column a pandas or polars categorical")
+    if "number" in words:
+        hints.append("convert them to numbers, or to a pandas or polars categorical if they are codes")
+    if any(kind.lower().startswith(("date", "time", "duration")) for kind in kinds.values()):
+        hints.append("turn dates into numbers, such as days since a fixed day")
     return NonNumericError(
-        f"{len(columns)} column(s) of {owner!r} are not numbers: {quote(columns)}. Hint: {'; '.join(hints)}."
+        f"{len(columns)} column(s) of {owner!r} are neither numbers nor categories: {quote(columns)}. "
+        f"Hint: {'; '.join(hints)}."
     )
 
 

@@ -33,19 +33,28 @@ class Message(msgspec.Struct, frozen=True, eq=False, kw_only=True, tag_field="ty
     protocol: int = PROTOCOL
 
 
-class Units(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
-    """Common units, (x − shift) / scale, for the receiver's features."""
+class Columns(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
+    """How the receiver lays out its rows: an indicator for each of these levels of its columns of categories, features
+    sorted by name, then common units, (x − shift) / scale.
+    """
 
     shift: Array
     scale: Array
+    levels: dict[str, tuple[str, ...]] = {}
 
 
 class Moments(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
-    """Per feature: how many cells are observed, their mean and the sum of squared deviations from it (Welford's M2)."""
+    """Per feature: how many cells are observed, their mean and the sum of squared deviations from it (Welford's M2).
+
+    For ``scale="minmax"`` also the smallest and the largest cell, for ``"robust"`` quantiles (levels × features).
+    """
 
     count: Array
     mean: Array
     m2: Array
+    low: Array | None = None
+    high: Array | None = None
+    quantiles: Array | None = None
 
 
 class Centres(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
@@ -61,25 +70,25 @@ class Centres(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
 
 
 class Describe(Message, frozen=True, tag="query.describe"):
-    """Which features do you have, and, if units differ, their moments?"""
+    """Which columns do you have, and, for common units, what are their moments? ``scale`` says which are needed."""
 
-    moments: bool = False
+    scale: str | None = None
 
 
 class Summarize(Message, frozen=True, tag="query.summarize"):
     """Cluster your rows and describe the clusters.
 
     ``n_clusters`` is the number of global clusters, None if unknown. ``n_local_clusters`` fixes how many to look for;
-    otherwise the participant chooses up to ``max_local_clusters``. With ``own_units`` it standardises its rows for its
-    own clustering, reports in original units, and adds its moments.
+    otherwise the participant chooses up to ``max_local_clusters``. Without ``columns`` it lays out its rows by its own
+    levels, clusters them in units of its own (``scale``), reports in original units, and adds its moments.
     """
 
     seed: int
     n_clusters: int | None
     n_local_clusters: int | None
     max_local_clusters: int
-    units: Units | None = None
-    own_units: bool = False
+    columns: Columns | None = None
+    scale: str | None = None
     density: str | None = None
     bounding_boxes: bool = False
 
@@ -96,14 +105,14 @@ class Refine(Message, frozen=True, tag="query.refine"):
     rivals: tuple[Centres, ...]
     min_points: int
     max_iter: int
-    units: Units | None = None
+    columns: Columns | None = None
 
 
 class Label(Message, frozen=True, tag="query.label"):
     """Label your rows by the nearest of these centroids. The labels stay with you."""
 
     centres: Centres
-    units: Units | None = None
+    columns: Columns | None = None
 
 
 class Assign(Message, frozen=True, tag="query.assign"):
@@ -117,10 +126,11 @@ class Assign(Message, frozen=True, tag="query.assign"):
 
 
 class Description(Message, frozen=True, tag="reply.description"):
-    """Names and number of rows."""
+    """Columns of numbers by name, columns of categories with their levels, and the number of rows."""
 
     features: tuple[str, ...]
     n_rows: int
+    levels: dict[str, tuple[str, ...]] = {}
     moments: Moments | None = None
 
 
@@ -129,13 +139,18 @@ class LocalSummary(Message, frozen=True, tag="reply.summary"):
 
     ``values`` and ``counts`` are clusters × features; an entry with count 0 is hidden. ``clarity`` is the mean silhouette of
     the least clear cluster, where the participant looked at silhouettes. ``covariances`` has one array
-    per cluster over the features that the cluster sees: 1-d for a diagonal, 2-d for a full matrix.
+    per cluster over the features that the cluster sees: 1-d for a diagonal, 2-d for a full matrix. ``features`` are those
+    that the rows were laid out by, ``levels`` the participant's own. ``n_rows`` counts all rows, noise and rows left out
+    too, and ``filled`` per feature the cells that are there.
     """
 
     features: tuple[str, ...]
+    n_rows: int
+    filled: Array
     values: Array
     counts: Array
     sizes: Array
+    levels: dict[str, tuple[str, ...]] = {}
     clarity: float | None = None
     covariances: tuple[Array, ...] | None = None
     low: Array | None = None

@@ -20,7 +20,8 @@ class GlobalModel:
     """K global centroids in common units, and how to find the nearest: all that labelling a new row needs.
 
     ``variances`` are those of the cluster's cells around the centroid, in common units, and ``cells`` how many stand behind
-    each; the variance is 0 where there are none.
+    each; the variance is 0 where there are none. ``levels`` are those of every column of categories, and ``units``
+    how common units were found: "standard", "minmax", "robust", or None for everybody's own.
     """
 
     space: FeatureSpace
@@ -31,6 +32,8 @@ class GlobalModel:
     metric: Metric = "euclidean"
     variances: FloatArray | None = None
     cells: FloatArray | None = None
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    units: str | None = None
 
     @property
     def values(self) -> FloatArray:
@@ -63,6 +66,18 @@ class GlobalModel:
     def mixture(self, sizes: IntArray) -> Mixture:
         """The clusters as Gaussians, in common units, for clusters of these sizes."""
         return mixture_of(self.centroids, *self.spread, sizes.astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """Who has what: rows of each participant, and filled cells of each participant and feature.
+
+    A feature that a participant does not have at all is absent, which ``Outcome.masks`` tells; in one that it has, rows
+    without a filled cell are missing it.
+    """
+
+    rows: IntArray
+    filled: IntArray
 
 
 @dataclass(frozen=True)
@@ -127,6 +142,7 @@ class Outcome:
     converged: bool = True
     merge_tree: MergeTree | None = None
     silhouettes: Mapping[int, float] = field(default_factory=dict)
+    coverage: Coverage | None = None
 
     @property
     def groups(self) -> IntArray:

@@ -28,13 +28,14 @@ from intarsia._version import __version__
 from intarsia.core.agglomeration import MergeTree
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import LARGEST, Extent
-from intarsia.core.features import FeatureSpace
+from intarsia.core.features import FeatureSpace, indicators
+from intarsia.core.units import SCALES
 from intarsia.exceptions import ModelFileError, ProtocolError, SettingError
 from intarsia.messages import Array, expect_array, pack_array, unpack_array
-from intarsia.results import Aggregation, GlobalModel, LocalCluster, Outcome, RoundInfo
+from intarsia.results import Aggregation, Coverage, GlobalModel, LocalCluster, Outcome, RoundInfo
 
 MAGIC = b"INTARSIA"
-VERSION = 1
+VERSION = 2
 _HEAD = len(MAGIC) + 2 + 32
 _METRICS = ("euclidean", "manhattan", "cosine")
 
@@ -81,6 +82,10 @@ class Stored(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     variances: Array | None = None
     cells: Array | None = None
     numbered: bool = False  # participants are known by position
+    levels: dict[str, tuple[str, ...]] = {}
+    units: str | None = None
+    rows: Array | None = None
+    filled: Array | None = None
 
 
 Labels = Mapping[str, Array]
@@ -204,6 +209,10 @@ def _stored(
         labels=None if labels is None else dict(labels),
         local_labels=None if local_labels is None else dict(local_labels),
         numbered=numbered,
+        levels=dict(model.levels),
+        units=model.units,
+        rows=None if outcome.coverage is None else outcome.coverage.rows,
+        filled=None if outcome.coverage is None else outcome.coverage.filled,
     )
 
 
@@ -217,6 +226,8 @@ def _outcome(stored: Stored) -> Outcome:
         stored.metric,
         stored.variances,
         stored.cells,
+        stored.levels,
+        stored.units,
     )
     clusters = tuple(
         LocalCluster(stored.participants[owner], int(index), int(size), int(group), float(margin))
@@ -239,6 +250,7 @@ def _outcome(stored: Stored) -> Outcome:
         if stored.tree is None
         else MergeTree(stored.tree.n_leaves, stored.tree.merges, stored.tree.strengths),
         silhouettes=stored.silhouettes,
+        coverage=None if stored.rows is None or stored.filled is None else Coverage(stored.rows, stored.filled),
     )
 
 
@@ -247,6 +259,7 @@ def _problems(stored: Stored) -> Iterator[str]:
     yield from _wrong_shapes(stored)
     yield from _wrong_names(stored)
     yield from _wrong_numbers(stored)
+    yield from _wrong_coverage(stored)
     yield from _wrong_pointers(stored)
     yield from _wrong_tree(stored.tree, len(stored.owner))
 
@@ -271,6 +284,9 @@ def _wrong_shapes(stored: Stored) -> Iterator[str]:
     for name, maybe in (("variances", stored.variances), ("cells", stored.cells)):
         if maybe is not None and (maybe.shape != (k, d) or maybe.dtype.kind != "f"):
             yield f"{name} have not the shape or type that they should"
+    for name, maybe, shape in (("rows", stored.rows, (n,)), ("filled", stored.filled, (n, d))):
+        if maybe is not None and (maybe.shape != shape or maybe.dtype.kind != "i"):
+            yield f"{name} have not the shape or type that they should"
     if not all(sizes.shape == (k,) and sizes.dtype.kind == "i" for sizes in stored.sizes.values()):
         yield "sizes have not the shape or type that they should"
     if not (d and k and n and m):
@@ -282,6 +298,11 @@ def _wrong_names(stored: Stored) -> Iterator[str]:
         yield "features or participants repeat"
     if sorted(stored.names_in_order) != sorted(stored.features):
         yield "the names in order are not the features"
+    of_levels = indicators(stored.levels)
+    if len(set(of_levels)) != len(of_levels) or not set(of_levels) <= set(stored.features):
+        yield "levels are not among the features"
+    if stored.units not in SCALES or stored.units == "auto":
+        yield "the units are none of ours"
     if stored.metric not in _METRICS:
         yield "the metric is none of ours"
     spoken_of = {*stored.clarity, *stored.sizes, *(stored.labels or {}), *(stored.local_labels or {})}
@@ -312,6 +333,13 @@ def _wrong_numbers(stored: Stored) -> Iterator[str]:
         yield "the extent is not one"
     if not all(((sizes >= 0) & (sizes < LARGEST)).all() for sizes in stored.sizes.values()):
         yield "sizes are not sizes"
+
+
+def _wrong_coverage(stored: Stored) -> Iterator[str]:
+    if stored.rows is not None and stored.filled is not None:
+        inside = (stored.filled >= 0) & (stored.filled <= stored.rows[:, None])
+        if not inside.all() or not (stored.rows > 0).all():
+            yield "there are more filled cells than rows"
 
 
 def _wrong_pointers(stored: Stored) -> Iterator[str]:

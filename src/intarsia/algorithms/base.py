@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.distances import LARGEST
-from intarsia.core.features import FeatureSpace, components, near_misses, overlap_graph
+from intarsia.core.distances import LARGEST, Extent, Metric
+from intarsia.core.features import (
+    FeatureSpace,
+    clashes,
+    components,
+    indicators,
+    joint_levels,
+    near_misses,
+    overlap_graph,
+)
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.exceptions import DisjointFeaturesError, ProtocolError, TooFewClustersError, quote
-from intarsia.messages import Description, Labelled, LocalSummary, Message, Moments, Refined, Reply, Request, Units
-from intarsia.results import LocalCluster, Outcome
+from intarsia.core.units import QUANTILES, CommonUnits, choose_units, pool
+from intarsia.exceptions import (
+    DisjointFeaturesError,
+    DuplicateColumnError,
+    MixedKindsError,
+    NonNumericError,
+    ProtocolError,
+    TooFewClustersError,
+    quote,
+)
+from intarsia.messages import Columns, Description, Labelled, LocalSummary, Message, Moments, Refined, Reply, Request
+from intarsia.results import Coverage, GlobalModel, LocalCluster, Outcome
 
 M = TypeVar("M", bound=Message)
+MOST_JOINT_LEVELS = 200  # of one column, over all participants
 _MOST_ROWS = 2**53  # counts are exact up to here
 
 
@@ -42,13 +60,17 @@ class Algorithm(Protocol):
 
 @dataclass(frozen=True)
 class Study:
-    """Who takes part and what they see, in a canonical order: participants and features sorted by name."""
+    """Who takes part and what they see, in a canonical order: participants and features sorted by name.
+
+    ``features`` are what rows are laid out by: columns of numbers, and for each column of categories an indicator of every
+    level that anybody has. ``levels`` are those levels, by participant and column.
+    """
 
     participants: tuple[str, ...]
     space: FeatureSpace
     features: Mapping[str, tuple[str, ...]]
-    shift: FloatArray
-    scale: FloatArray
+    levels: Mapping[str, Mapping[str, tuple[str, ...]]]
+    units: CommonUnits
 
     @property
     def masks(self) -> BoolArray:
@@ -60,35 +82,84 @@ class Study:
         """Who shares a feature with whom."""
         return overlap_graph(self.masks)
 
+    @property
+    def shift(self) -> FloatArray:
+        """What common units subtract."""
+        return self.units.shift
+
+    @property
+    def scale(self) -> FloatArray:
+        """What common units divide by."""
+        return self.units.scale
+
+    @property
+    def all_levels(self) -> dict[str, tuple[str, ...]]:
+        """The levels of every column of categories."""
+        return joint_levels(self.levels.values())
+
     def index(self, participant: str) -> IntArray:
         """Where the participant's features stand in the union."""
         return self.space.index(self.features[participant])
 
-    def units_for(self, participant: str) -> Units | None:
-        """The common units of the participant's features; None where everybody keeps their own."""
+    def columns_for(self, participant: str) -> Columns:
+        """How the participant is to lay out its rows."""
         index = self.index(participant)
-        if (self.scale == 1.0).all() and (self.shift == 0.0).all():
-            return None
-        return Units(shift=self.shift[index], scale=self.scale[index])
+        return Columns(shift=self.shift[index], scale=self.scale[index], levels=dict(self.levels[participant]))
 
 
-def make_study(
-    features: Mapping[str, tuple[str, ...]], moments: Mapping[str, Moments | None], *, allow_partial: bool = False
-) -> Study:
-    """Put everybody's columns together, check that they hang together, and pool units where moments were sent."""
-    participants = tuple(sorted(features))
+class Has(NamedTuple):
+    """A participant's columns: those of numbers, those of categories with the levels it knows, and moments if sent."""
+
+    numbers: tuple[str, ...]
+    levels: Mapping[str, tuple[str, ...]]
+    moments: Moments | None
+
+
+def make_study(described: Mapping[str, Has], scale: str | None, *, allow_partial: bool = False) -> Study:
+    """Put everybody's columns together, check that they hang together, and find common units."""
+    participants = tuple(sorted(described))
+    _check_kinds({name: described[name] for name in participants})
+    levels = joint_levels(has.levels for has in described.values())
+    seen = {name: {column: levels[column] for column in described[name].levels} for name in participants}
+    features = {name: tuple(sorted((*described[name].numbers, *indicators(seen[name])))) for name in participants}
     space = FeatureSpace(tuple(sorted(FeatureSpace.union(features.values()).names)))
     if not allow_partial:
-        check_connected({name: features[name] for name in participants})
-    study = Study(participants, space, dict(features), np.zeros(len(space)), np.ones(len(space)))
-    sent = {name: m for name, m in moments.items() if m is not None}
-    if not sent:
-        return study
-    silent = [name for name in participants if name not in sent]
+        check_connected({name: (*described[name].numbers, *described[name].levels) for name in participants})
+    inside = space.mask(indicators(levels))
+    silent = [name for name in participants if scale is not None and described[name].moments is None]
     if silent:
         raise ProtocolError(f"the moments of {quote(silent)} are missing, which were asked for")
-    shift, scale = pooled_units(study, sent)
-    return Study(participants, space, dict(features), shift, scale)
+    parts = [
+        (space.index(described[name].numbers), moments)
+        for name in participants
+        if (moments := described[name].moments) is not None and scale is not None
+    ]
+    units = choose_units(pool(parts, len(space)), scale, inside)
+    return Study(participants, space, features, seen, units)
+
+
+def _check_kinds(described: Mapping[str, Has]) -> None:
+    """Refuse a column that is numbers here and categories there, or called like a level of another."""
+    levels = joint_levels(has.levels for has in described.values())
+    of_numbers = {column: name for name, has in described.items() for column in has.numbers}
+    mixed = [
+        f"{column} (numbers at {of_numbers[column]}, categories elsewhere)" for column in levels if column in of_numbers
+    ]
+    if mixed:
+        raise MixedKindsError(
+            f"{len(mixed)} column(s) are numbers for some participants and categories for others: {quote(mixed)}. "
+            "Hint: convert them to the same kind, in pandas with astype('category') or astype(float)."
+        )
+    if clash := clashes(levels, of_numbers):
+        raise DuplicateColumnError(
+            f"{len(clash)} column(s) are called like a level of another column: {quote(clash)}. Hint: rename them."
+        )
+    crowded = [f"{column} ({len(own)} levels)" for column, own in levels.items() if len(own) > MOST_JOINT_LEVELS]
+    if crowded:
+        raise NonNumericError(
+            f"{len(crowded)} column(s) have more than {MOST_JOINT_LEVELS} levels in all: {quote(crowded)}. "
+            "Hint: do all participants write the levels alike? Join rare ones, or drop the column."
+        )
 
 
 def check_connected(features: Mapping[str, Sequence[str]]) -> None:
@@ -115,21 +186,6 @@ def check_connected(features: Mapping[str, Sequence[str]]) -> None:
     )
 
 
-def pooled_units(study: Study, moments: Mapping[str, Moments]) -> tuple[FloatArray, FloatArray]:
-    """Global mean and standard deviation of every feature, from everybody's count, mean and M2 (Chan et al.)."""
-    count, mean, m2 = (np.zeros(len(study.space)) for _ in range(3))
-    for name in study.participants:
-        index, mine = study.index(name), moments[name]
-        total = count[index] + mine.count
-        gap = mine.mean - mean[index]
-        share = np.divide(mine.count, total, out=np.zeros_like(total), where=total > 0)
-        m2[index] += mine.m2 + np.square(gap) * count[index] * share
-        mean[index] += gap * share
-        count[index] = total
-    deviation = np.sqrt(m2 / np.maximum(count, 1.0))
-    return mean, np.where(deviation > 1 / LARGEST, deviation, 1.0)
-
-
 @dataclass(frozen=True)
 class Gathered:
     """Everybody's local clusters over the union of features, in common units."""
@@ -137,17 +193,23 @@ class Gathered:
     centroids: MaskedCentroids
     owner: IntArray
     sizes: IntArray
+    coverage: Coverage
     clarity: Mapping[str, float] = field(default_factory=dict)
 
 
 def gather(study: Study, summaries: Mapping[str, LocalSummary]) -> Gathered:
     """Lay all local centroids out over the union of features."""
     values, counts, owner, sizes = [], [], [], []
+    filled = np.zeros((len(study.participants), len(study.space)), dtype=np.intp)
     for i, name in enumerate(study.participants):
-        summary, index = summaries[name], study.index(name)
+        summary, index = summaries[name], study.space.index(summaries[name].features)
         n = len(summary.sizes)
         wide_values, wide_counts = np.zeros((n, len(study.space))), np.zeros((n, len(study.space)))
         wide_values[:, index], wide_counts[:, index] = summary.values, summary.counts
+        filled[i, index] = summary.filled
+        for column, at in unheard_of(study, name, summary):  # observed zeros
+            wide_counts[:, at] = summary.counts[:, [summary.features.index(column)]]
+            filled[i, at] = summary.filled[summary.features.index(column)]
         values.append(wide_values)
         counts.append(wide_counts)
         owner.append(np.full(n, i, dtype=np.intp))
@@ -156,8 +218,18 @@ def gather(study: Study, summaries: Mapping[str, LocalSummary]) -> Gathered:
         MaskedCentroids.of(np.concatenate(values), np.concatenate(counts)),
         np.concatenate(owner),
         np.concatenate(sizes),
+        Coverage(np.array([summaries[name].n_rows for name in study.participants], dtype=np.intp), filled),
         {name: summary.clarity for name, summary in summaries.items() if summary.clarity is not None},
     )
+
+
+def unheard_of(study: Study, name: str, summary: LocalSummary) -> Iterator[tuple[str, IntArray]]:
+    """For every column of categories: one of its indicators that the summary has, and where those it lacks stand."""
+    for column, levels in study.levels[name].items():
+        there = [feature for feature in indicators({column: levels}) if feature in summary.features]
+        lacking = [feature for feature in indicators({column: levels}) if feature not in summary.features]
+        if lacking:
+            yield there[0], study.space.index(lacking)
 
 
 def local_clusters(
@@ -205,6 +277,24 @@ def replies_of(kind: type[M], replies: Mapping[str, Reply], expected: Sequence[s
     return dict(replies)  # type: ignore[arg-type]
 
 
+def global_model(
+    study: Study, centroids: MaskedCentroids, extent: Extent, metric: Metric, variances: FloatArray, cells: FloatArray
+) -> GlobalModel:
+    """All that labelling a new row needs."""
+    return GlobalModel(
+        study.space,
+        centroids,
+        extent,
+        study.shift,
+        study.scale,
+        metric,
+        variances,
+        cells,
+        study.all_levels,
+        study.units.way,
+    )
+
+
 def sizes_of(labelled: Mapping[str, Labelled], participants: Sequence[str], n_clusters: int) -> dict[str, IntArray]:
     """How many rows of each participant are in each cluster."""
     for name in participants:
@@ -235,8 +325,9 @@ def spread_of(study: Study, labelled: Mapping[str, Labelled], n_clusters: int) -
 
 def check_description(name: str, reply: Description) -> None:
     """Names must be there, be unique and fit the moments."""
-    _check_features(name, reply.features)
-    _require(reply.n_rows > 0, name, "no rows")
+    _check_features(name, (*reply.features, *reply.levels))
+    _check_levels(name, reply.levels)
+    _require(0 < reply.n_rows < _MOST_ROWS, name, "no rows")
     if reply.moments is not None:
         _check_moments(name, reply.moments, len(reply.features))
 
@@ -244,6 +335,12 @@ def check_description(name: str, reply: Description) -> None:
 def check_summary(name: str, reply: LocalSummary) -> None:
     """Shapes must fit each other, counts must be counts, and what is not hidden must be a number."""
     _check_features(name, reply.features)
+    _check_levels(name, reply.levels)
+    _require(set(indicators(reply.levels)) <= set(reply.features), name, "levels without a feature")
+    _require(0 < reply.n_rows < _MOST_ROWS, name, "no rows")
+    filled = reply.filled
+    whole = filled.shape == (len(reply.features),) and filled.dtype.kind == "i"
+    _require(whole and bool(((filled >= 0) & (filled <= reply.n_rows)).all()), name, "counts that do not fit its rows")
     shape = (len(reply.sizes), len(reply.features)) if reply.sizes.ndim == 1 else None
     _require(
         shape is not None and reply.values.shape == shape and reply.counts.shape == shape, name, "shapes do not fit"
@@ -296,11 +393,28 @@ def _check_features(name: str, features: tuple[str, ...]) -> None:
     _require(len(set(features)) == len(features), name, "a feature twice")
 
 
+def _check_levels(name: str, levels: Mapping[str, tuple[str, ...]]) -> None:
+    fits = all(column.strip() and 0 < len(own) == len(set(own)) for column, own in levels.items())
+    _require(fits, name, "levels that are none")
+    _require(all(len(own) <= MOST_JOINT_LEVELS for own in levels.values()), name, "far too many levels")
+
+
 def _check_moments(name: str, moments: Moments, d: int) -> None:
-    parts = (moments.count, moments.mean, moments.m2)
+    parts = [moments.count, moments.mean, moments.m2]
     sane = _is_moderate(moments.count) and _is_moderate(moments.mean) and _is_moderate(moments.m2, squared=True)
-    _require(all(part.shape == (d,) for part in parts) and sane, name, "moments that do not fit")
+    if moments.low is not None and moments.high is not None:
+        parts += [moments.low, moments.high]
+        sane = sane and _is_moderate(moments.low) and _is_moderate(moments.high)
+    _require(
+        all(part.shape == (d,) and part.dtype.kind == "f" for part in parts) and sane, name, "moments that do not fit"
+    )
     _require(bool((moments.count >= 0).all() and (moments.m2 >= 0).all()), name, "negative counts or squares")
+    if moments.low is not None and moments.high is not None:
+        _require(bool((moments.low <= moments.high).all()), name, "a smallest cell above the largest")
+    quantiles = moments.quantiles
+    if quantiles is not None:
+        fits = quantiles.shape == (len(QUANTILES), d) and quantiles.dtype.kind == "f" and _is_moderate(quantiles)
+        _require(fits and bool((np.diff(quantiles, axis=0) >= 0).all()), name, "quantiles that are none")
 
 
 def _is_moderate(values: FloatArray, *, squared: bool = False) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from intarsia.algorithms.base import (
     Gathered,
+    Has,
     Step,
     Study,
     check_centroids,
@@ -21,6 +22,7 @@ from intarsia.algorithms.base import (
     check_description,
     check_summary,
     gather,
+    global_model,
     local_clusters,
     make_study,
     replies_of,
@@ -51,7 +53,7 @@ from intarsia.messages import (
     Request,
     Summarize,
 )
-from intarsia.results import Aggregation, GlobalModel, Outcome, RoundInfo
+from intarsia.results import Aggregation, Outcome, RoundInfo
 
 PAPER_METHODS = {"method_a": method_a, "method_b": method_b}
 AGGREGATIONS = ("search", *PAPER_METHODS)
@@ -134,7 +136,7 @@ class FederatedAlgorithm:
     aggregation: str = "search"
     n_starts: int = 30
     n_local_clusters: Mapping[str, int] | int | None = None
-    scale: bool = False
+    scale: str | None = None
     step_size: float = 0.8
     max_rounds: int = 20
     tol: float = 1e-4
@@ -147,7 +149,7 @@ class FederatedAlgorithm:
 
     def start(self, participants: Sequence[str]) -> Step:
         """Ask everybody which features they have."""
-        return Step(AskedFeatures(tuple(participants)), dict.fromkeys(participants, Describe(moments=self.scale)))
+        return Step(AskedFeatures(tuple(participants)), dict.fromkeys(participants, Describe(scale=self.scale)))
 
     def advance(self, state: State, replies: Mapping[str, Reply]) -> Step:
         """Take the replies to the last question and ask the next."""
@@ -165,8 +167,7 @@ class FederatedAlgorithm:
         for name, reply in described.items():
             check_description(name, reply)
         study = make_study(
-            {name: reply.features for name, reply in described.items()},
-            {name: reply.moments for name, reply in described.items()},
+            {name: Has(reply.features, reply.levels, reply.moments) for name, reply in described.items()}, self.scale
         )
         return Step(AskedSummaries(study), {name: self._summarize(study, name) for name in study.participants})
 
@@ -177,7 +178,7 @@ class FederatedAlgorithm:
             n_clusters=self.n_clusters,
             n_local_clusters=fixed.get(name) if isinstance(fixed, Mapping) else fixed,
             max_local_clusters=self.n_clusters,
-            units=study.units_for(name),
+            columns=study.columns_for(name),
         )
 
     def _summarized(self, study: Study, summaries: Mapping[str, LocalSummary]) -> Step:
@@ -244,7 +245,7 @@ class FederatedAlgorithm:
         study = run.study
         if run.converged or len(run.rounds) >= self.max_rounds:
             labels = {
-                name: Label(centres=_sent(run.candidates[0], study, name), units=study.units_for(name))
+                name: Label(centres=_sent(run.candidates[0], study, name), columns=study.columns_for(name))
                 for name in study.participants
             }
             return Step(AskedLabels(run), labels)
@@ -256,7 +257,7 @@ class FederatedAlgorithm:
                 rivals=tuple(_sent(candidate, study, name, crosswise=crosswise) for candidate in run.candidates),
                 min_points=self.min_points,
                 max_iter=self.local_iterations,
-                units=study.units_for(name),
+                columns=study.columns_for(name),
             )
             for name in study.participants
         }
@@ -301,14 +302,8 @@ def _labelled(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Ste
     study, winner = run.study, run.candidates[0]
     grouped = winner.grouped
     outcome = Outcome(
-        model=GlobalModel(
-            study.space,
-            winner.centres,
-            grouped.extent,
-            study.shift,
-            study.scale,
-            metric,
-            *spread_of(study, labelled, len(winner.centres)),
+        model=global_model(
+            study, winner.centres, grouped.extent, metric, *spread_of(study, labelled, len(winner.centres))
         ),
         participants=study.participants,
         masks=study.masks,
@@ -316,6 +311,7 @@ def _labelled(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Ste
         local_clusters=local_clusters(study, grouped.gathered, grouped.groups, grouped.margins),
         aggregation=grouped.aggregation,
         clarity=grouped.gathered.clarity,
+        coverage=grouped.gathered.coverage,
         sizes=sizes_of(labelled, study.participants, len(winner.centres)),
         rounds=run.rounds,
         converged=run.converged,

@@ -15,11 +15,13 @@ import numpy as np
 
 from intarsia.algorithms.base import (
     Gathered,
+    Has,
     Step,
     Study,
     check_comparable,
     check_summary,
     gather,
+    global_model,
     local_clusters,
     make_study,
     replies_of,
@@ -30,6 +32,7 @@ from intarsia.core.agglomeration import MergeTree, agglomerate, same_owner
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.densities import Gaussian, sample_inside
 from intarsia.core.distances import Extent, Metric, extent_of
+from intarsia.core.features import indicators
 from intarsia.core.force import exact_forces, gaussian_extent, sampled_forces
 from intarsia.core.meta_clustering import by_size
 from intarsia.core.mixture import pooled_squares
@@ -38,8 +41,8 @@ from intarsia.core.randomness import stream
 from intarsia.core.search import ForceProblem, margins, search_forces
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import DisjointFeaturesError, ProtocolError, TooFewClustersError
-from intarsia.messages import Assign, Labelled, LocalSummary, Reply, Summarize
-from intarsia.results import Aggregation, GlobalModel, Outcome
+from intarsia.messages import Assign, Labelled, LocalSummary, Moments, Reply, Summarize
+from intarsia.results import Aggregation, Outcome
 
 AGGREGATIONS = ("search", "greedy")
 FORCES = ("exact", "sampled")
@@ -89,7 +92,7 @@ class OneShotAlgorithm:
     aggregation: str = "search"
     n_starts: int = 30
     n_local_clusters: Mapping[str, int] | int | None = None
-    scale: bool = False
+    scale: str | None = None
     force: str = "exact"
     exponent: float = 2.0
     softening: float = 0.01
@@ -119,7 +122,7 @@ class OneShotAlgorithm:
             n_clusters=self.n_clusters,
             n_local_clusters=fixed.get(name) if isinstance(fixed, Mapping) else fixed,
             max_local_clusters=self.n_clusters or MAX_LOCAL_CLUSTERS,
-            own_units=self.scale,
+            scale=self.scale,
             density=self.density,
             bounding_boxes=self.bounding_boxes,
         )
@@ -129,14 +132,11 @@ class OneShotAlgorithm:
             check_summary(name, summary)
             if summary.covariances is None:
                 raise ProtocolError(f"participant {name!r} sent no densities, which were asked for")
-        study = make_study(
-            {name: summary.features for name, summary in summaries.items()},
-            {name: summary.moments for name, summary in summaries.items()},
-            allow_partial=self.allow_partial,
-        )
+        described = {name: _columns_of(summary) for name, summary in summaries.items()}
+        study = make_study(described, self.scale, allow_partial=self.allow_partial)
         gathered = _in_common_units(study, gather(study, summaries))
         self._check_enough(gathered)
-        densities = _densities(study, summaries)
+        densities = _densities(study, gathered, summaries)
         attraction = self._attraction(study, gathered, densities, summaries)
         if not self.allow_partial:
             check_comparable(study, gathered.owner, ~np.isnan(attraction.forces))
@@ -169,7 +169,7 @@ class OneShotAlgorithm:
         self, study: Study, gathered: Gathered, densities: Sequence[Gaussian], summaries: Mapping[str, LocalSummary]
     ) -> list[FloatArray]:
         """generateProxyClusters: points of every density, inside its bounding box where there is one."""
-        boxes = _boxes(study, summaries)
+        boxes = _boxes(study, gathered, summaries)
         proxies = []
         for z, density in enumerate(densities):
             name = study.participants[gathered.owner[z]]
@@ -225,35 +225,56 @@ class OneShotAlgorithm:
         return {k: score for k, score in scores.items() if not np.isnan(score)}
 
 
+def _columns_of(summary: LocalSummary) -> Has:
+    """Columns of numbers, their moments, and columns of categories."""
+    inside = set(indicators(summary.levels))
+    at = [k for k, feature in enumerate(summary.features) if feature not in inside]
+    moments = summary.moments
+    if moments is not None:
+        low, high, quantiles = (
+            None if part is None else part[..., at] for part in (moments.low, moments.high, moments.quantiles)
+        )
+        moments = Moments(moments.count[at], moments.mean[at], moments.m2[at], low, high, quantiles)
+    return Has(tuple(summary.features[k] for k in at), summary.levels, moments)
+
+
 def _in_common_units(study: Study, gathered: Gathered) -> Gathered:
-    values = (gathered.centroids.values - study.shift) / study.scale
+    # what a cluster has not seen is 0 in any units
+    values = np.where(gathered.centroids.seen, (gathered.centroids.values - study.shift) / study.scale, 0.0)
     return replace(gathered, centroids=MaskedCentroids.of(values, gathered.centroids.counts))
 
 
-def _densities(study: Study, summaries: Mapping[str, LocalSummary]) -> list[Gaussian]:
+def _densities(study: Study, gathered: Gathered, summaries: Mapping[str, LocalSummary]) -> list[Gaussian]:
     """Everybody's densities, in the order of the gathered clusters, in common units."""
-    densities = []
+    densities, seen = [], iter(gathered.centroids.seen)
     for name in study.participants:
-        summary, index = summaries[name], study.index(name)
+        summary, index = summaries[name], study.space.index(summaries[name].features)
         for values, counts, covariance in zip(summary.values, summary.counts, summary.covariances or (), strict=True):
-            seen = counts > 0
-            density = Gaussian(values[seen], covariance)
-            densities.append(density.scaled(study.shift[index[seen]], study.scale[index[seen]]))
+            own, all_seen = index[counts > 0], np.flatnonzero(next(seen))
+            density = Gaussian(values[counts > 0], covariance).scaled(study.shift[own], study.scale[own])
+            # levels that the participant never had are zeros that do not vary
+            at = np.searchsorted(all_seen, own)
+            densities.append(density if len(at) == len(all_seen) else density.placed(at, len(all_seen)))
     return densities
 
 
 Box = tuple[FloatArray | None, FloatArray | None]
 
 
-def _boxes(study: Study, summaries: Mapping[str, LocalSummary]) -> list[Box]:
+def _boxes(study: Study, gathered: Gathered, summaries: Mapping[str, LocalSummary]) -> list[Box]:
     boxes: list[Box] = []
+    seen = iter(gathered.centroids.seen)
     for name in study.participants:
-        summary, index = summaries[name], study.index(name)
-        if summary.low is None or summary.high is None:
-            boxes.extend([(None, None)] * len(summary.sizes))
-            continue
-        low, high = ((box - study.shift[index]) / study.scale[index] for box in (summary.low, summary.high))
-        boxes.extend((low[k][seen], high[k][seen]) for k, seen in enumerate(summary.counts > 0))
+        summary, index = summaries[name], study.space.index(summaries[name].features)
+        for k in range(len(summary.sizes)):
+            all_seen = next(seen)
+            if summary.low is None or summary.high is None:
+                boxes.append((None, None))
+                continue
+            low, high = np.zeros(len(study.space)), np.zeros(len(study.space))
+            for wide, box in ((low, summary.low), (high, summary.high)):
+                wide[index] = (box[k] - study.shift[index]) / study.scale[index]
+            boxes.append((low[all_seen], high[all_seen]))
     return boxes
 
 
@@ -280,15 +301,14 @@ def _outcome(
     squares = pooled_squares(gathered.centroids, _squares(gathered, densities), groups, centroids)
     variances = squares / np.maximum(centroids.counts, 1.0)
     return Outcome(
-        model=GlobalModel(
-            study.space, centroids, attraction.extent, study.shift, study.scale, metric, variances, centroids.counts
-        ),
+        model=global_model(study, centroids, attraction.extent, metric, variances, centroids.counts),
         participants=study.participants,
         masks=study.masks,
         local_centroids=gathered.centroids,
         local_clusters=local_clusters(study, gathered, groups, clear.tolist()),
         aggregation=grouping.aggregation,
         clarity=gathered.clarity,
+        coverage=gathered.coverage,
         merge_tree=grouping.tree,
         silhouettes=grouping.silhouettes,
     )

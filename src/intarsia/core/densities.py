@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from intarsia.core.centroids import centroids_of_rows
-from intarsia.core.types import BoolArray, FloatArray
+from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import SettingError
 
 DENSITIES = ("gaussian", "gaussian_full", "gaussian_diagonal")
@@ -42,6 +42,14 @@ class Gaussian:
             self.covariance[features] if self.covariance.ndim == 1 else self.covariance[np.ix_(features, features)]
         )
         return Gaussian(self.mean[features], covariance)
+
+    def placed(self, at: IntArray, width: int) -> Gaussian:
+        """The density over more features, its own at these places, the others constant at 0."""
+        mean = np.zeros(width)
+        mean[at] = self.mean
+        covariance = np.zeros((width,) * self.covariance.ndim)
+        covariance[at if self.covariance.ndim == 1 else np.ix_(at, at)] = self.covariance
+        return Gaussian(mean, covariance)
 
     def scaled(self, shift: FloatArray, scale: FloatArray) -> Gaussian:
         """The density of (x − shift) / scale."""

@@ -6,6 +6,7 @@ vector over the union; ``&`` is ∧ and ``|`` is ∨.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -120,3 +121,40 @@ def near_misses(names_of: Mapping[str, Sequence[str]]) -> list[tuple[str, str, s
             if other != name:
                 found.setdefault((other, name), (other, owner, name, participant))
     return list(found.values())
+
+
+def indicator(column: str, level: str) -> str:
+    """The name of the feature that is 1 where a column of categories has this level, and 0 where it has another."""
+    return f"{column}={level}"
+
+
+def indicators(levels: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The names of all such features.
+
+    >>> indicators({"sex": ["f", "m"]})
+    ('sex=f', 'sex=m')
+    """
+    return tuple(indicator(column, level) for column, own in levels.items() for level in own)
+
+
+def clashes(levels: Mapping[str, Sequence[str]], names: Iterable[str]) -> list[str]:
+    """Indicators that are called like a column, or like each other.
+
+    >>> clashes({"a": ["b=c"], "a=b": ["c"], "sex": ["m"]}, ["sex=m"])
+    ['a=b=c', 'sex=m']
+    """
+    all_of_them = [*indicators(levels), *names]
+    return sorted({name for name, times in Counter(all_of_them).items() if times > 1})
+
+
+def joint_levels(each: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
+    """Every column's levels that anybody has, sorted.
+
+    >>> joint_levels([{"sex": ["m"]}, {"sex": ["f", "m"], "site": ["x"]}])
+    {'sex': ('f', 'm'), 'site': ('x',)}
+    """
+    found: dict[str, set[str]] = {}
+    for levels in each:
+        for column, own in levels.items():
+            found.setdefault(column, set()).update(own)
+    return {column: tuple(sorted(own)) for column, own in sorted(found.items())}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from intarsia.core.centroids import merge
 from intarsia.core.distances import LARGEST
-from intarsia.core.features import near_misses
+from intarsia.core.features import indicators, near_misses
 from intarsia.core.mixture import Mixture, expected, log_memberships
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.estimators.tables import is_many, keyed
-from intarsia.exceptions import UnknownFeaturesError, quote
+from intarsia.exceptions import MixedKindsError, UnknownFeaturesError, quote
 from intarsia.frames import Table, native_table, read_table, without_empty_columns
 from intarsia.results import GlobalModel, Outcome
 
@@ -38,33 +38,77 @@ class Separation:
     participants: tuple[str, ...]
 
 
-def all_tables(tables: Any) -> Iterator[Table]:
+@dataclass(frozen=True)
+class Covered:
+    """What one participant has of one column: ``absent`` if it has no such column at all, else how many cells are filled.
+
+    ``missing`` is the share of its rows that lack a value in a column that it has; NaN where the column is absent.
+    """
+
+    participant: Hashable
+    column: str
+    rows: int
+    filled: int
+    absent: bool
+
+    @property
+    def missing(self) -> float:
+        """The share of rows without a value."""
+        return float("nan") if self.absent else 1.0 - self.filled / self.rows
+
+
+def coverage_of(outcome: Outcome, names: tuple[str, ...], keys: Mapping[str, Hashable]) -> tuple[Covered, ...]:
+    """Participants × columns; a column of categories is one column, whatever its levels."""
+    if outcome.coverage is None:  # a file from before it was kept
+        return ()
+    model, found = outcome.model, []
+    whole = {feature: column for column, own in model.levels.items() for feature in indicators({column: own})}
+    columns = {whole.get(name, name): int(model.space.index([name])[0]) for name in names}
+    for i, participant in enumerate(outcome.participants):
+        for column, m in columns.items():
+            filled, rows = int(outcome.coverage.filled[i, m]), int(outcome.coverage.rows[i])
+            found.append(Covered(keys[participant], column, rows, filled, not outcome.masks[i, m]))
+    return tuple(found)
+
+
+def all_tables(model: GlobalModel, tables: Any) -> Iterator[Table]:
     """One table or many, through the gate."""
     if is_many(tables):
-        yield from (read_table(table, str(key)) for key, table in keyed(tables).items())
+        yield from (read_table(table, str(key), model.levels) for key, table in keyed(tables).items())
     else:
-        yield read_table(tables, "new rows")
+        yield read_table(tables, "new rows", model.levels)
 
 
-def each(tables: Any, ask: Callable[[Table], Any]) -> Any:
+def each(model: GlobalModel, tables: Any, ask: Callable[[Table], Any]) -> Any:
     """The answer for one table, or a dict of answers for several."""
     if is_many(tables):
-        return {key: ask(read_table(table, str(key))) for key, table in keyed(tables).items()}
-    return ask(read_table(tables, "new rows"))
+        return {key: ask(read_table(table, str(key), model.levels)) for key, table in keyed(tables).items()}
+    return ask(read_table(tables, "new rows", model.levels))
 
 
 def known_columns(model: GlobalModel, table: Table) -> Table:
-    """The table without columns that are all gaps; a column that the model never saw is refused."""
+    """The table in numbers, without columns that are all gaps; a column that the model never saw is refused.
+
+    A level that the model never saw is none of those that it knows.
+    """
     table = without_empty_columns(table)
-    unknown = [name for name in table.given_names if name not in model.space]
+    unknown = [name for name in table.given_names if name not in model.space and name not in model.levels]
     if unknown:
-        misses = near_misses({"the model": model.space.names, table.owner: unknown})
+        known = (*model.space.names, *model.levels)
+        misses = near_misses({"the model": known, table.owner: unknown})
         hint = "; ".join(f"{c!r} looks like {a!r}" for a, _, c, _ in misses[:3]) or "drop them"
         raise UnknownFeaturesError(
-            f"{len(unknown)} of {len(table.names)} columns are not among the {len(model.space)} that the model knows: "
+            f"{len(unknown)} of {len(table.given_names)} columns are not among the {len(model.space)} that the model knows: "
             f"{quote(unknown)}. Hint: {hint}."
         )
-    return table
+    mixed = [f"{name} (numbers)" for name in table.names if name in model.levels]
+    mixed += [f"{name} (categories)" for name in table.categories if name not in model.levels]
+    if mixed:
+        raise MixedKindsError(
+            f"{len(mixed)} column(s) are of another kind than when the model was fitted: {quote(mixed)}. "
+            "Hint: in pandas, astype('category') or astype(float)."
+        )
+    return table.in_numbers(model.levels)
 
 
 def predict_table(model: GlobalModel, table: Table) -> IntArray:

@@ -17,19 +17,22 @@ from intarsia.algorithms import Algorithm
 from intarsia.algorithms.base import check_connected
 from intarsia.assumptions import check_assumptions
 from intarsia.core.distances import Metric, check_metric
-from intarsia.core.features import FeatureSpace
+from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import FloatArray
+from intarsia.core.units import SCALES
 from intarsia.estimators.advice import advice
 from intarsia.estimators.after import predict_table
 from intarsia.estimators.checks import check_clusterer, check_integer, check_one_of
 from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
-from intarsia.exceptions import MissingCellsError, SettingError
+from intarsia.exceptions import MissingCellsError, SettingError, UnknownFeaturesError, quote
 from intarsia.frames import Table, read_table, settle_missing, table_of
 from intarsia.participant import Participant
 from intarsia.runtime import InProcessRuntime, drive
 
+MISSING = ("observed", "error", "impute", "drop")
+OBSERVED = MISSING[0]
 _PLAIN = "table"
 
 
@@ -42,7 +45,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     n_local_clusters: Any
     metric: Metric
     scale: str | None
-    missing: str
+    missing: Any
     random_state: Any
 
     def fit(self, tables: Any, y: Any = None) -> Self:  # noqa: ARG002  (scikit-learn's signature)
@@ -61,9 +64,11 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         """Like ``fit``, but return the :class:`~intarsia.ClusteringResult` (also kept as ``result_``)."""
         self._check_settings()
         many = is_many(tables)
-        read: dict[Hashable, Table] = (
-            read_tables(keyed(tables), self.missing) if many else {_PLAIN: self._plain(tables)}
-        )
+        if many:
+            named = keyed(tables)
+            read: dict[Hashable, Table] = read_tables(named, for_each(self.missing, list(named), "missing"))
+        else:
+            read = {_PLAIN: self._plain(tables)}
         result = self._run(read)
         self._keep(result, plain=not many)
         return result
@@ -72,8 +77,9 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         """One table through our gate, one matrix through scikit-learn's."""
         check_one(X)
         if has_text_names(X):
-            table = settle_missing(read_table(X, _PLAIN), self.missing)
-            self.feature_names_in_, self.n_features_in_ = np.array(table.given_names, dtype=object), len(table.names)
+            table = settle_missing(read_table(X, _PLAIN), self._missing_of_one)
+            self.feature_names_in_ = np.array(table.given_names, dtype=object)
+            self.n_features_in_ = len(table.given_names)
             return table
         # scikit-learn checks everything but gaps and infinities, for which our own words are more help
         values: FloatArray = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
@@ -83,25 +89,38 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             raise MissingCellsError(
                 f"{empty} of {values.shape[1]} columns have no filled cell at all. Hint: drop them."
             )
-        return settle_missing(table, self.missing)
+        return settle_missing(table, self._missing_of_one)
+
+    @property
+    def _missing_of_one(self) -> str:
+        return str(for_each(self.missing, [_PLAIN], "missing")[_PLAIN] or OBSERVED)
 
     def _run(self, tables: Mapping[Hashable, Table]) -> ClusteringResult:
         keys = {str(key): key for key in tables}
         names_of = {str(key): table.given_names for key, table in tables.items()}
         if not getattr(self, "allow_partial", False):
             check_connected(names_of)
-        local = for_each(self.local, list(tables), "local")
-        participants = [Participant(table, local[str(key)], self.metric) for key, table in tables.items()]
+        local, missing = (for_each(getattr(self, name), list(tables), name) for name in ("local", "missing"))
+        participants = [
+            Participant(table, local[name], self.metric, missing[name] or OBSERVED)
+            for name, table in zip(keys, tables.values(), strict=True)
+        ]
         # one table is an ordinary clustering problem: K is K
         fixed = self.n_clusters if len(tables) == 1 and self.n_local_clusters is None else self.n_local_clusters
         fixed_for = for_each(fixed, list(tables), "n_local_clusters")
         outcome = drive(self._algorithm(fixed_for, _seed(self.random_state)), InProcessRuntime(participants))
         report = check_assumptions(outcome)
-        for kind, text in advice(names_of, outcome, report, scaled=self.scale is not None):
+        spelled = {str(key): (*table.given_names, *indicators(table.levels)) for key, table in tables.items()}
+        for kind, text in advice(spelled, outcome, report, scaled=outcome.model.units is not None):
             warnings.warn(text, kind, stacklevel=4)
         labels = {keys[p.name]: p.labels for p in participants if p.labels is not None}
         local_labels = {keys[p.name]: p.local_labels for p in participants if p.local_labels is not None}
-        union = FeatureSpace.union(names_of.values()).names
+        levels = outcome.model.levels
+        union = tuple(
+            feature
+            for column in FeatureSpace.union(names_of.values()).names
+            for feature in (indicators({column: levels[column]}) if column in levels else (column,))
+        )
         return ClusteringResult(labels, local_labels, union, outcome, report, keys)
 
     def _keep(self, result: ClusteringResult, *, plain: bool) -> None:
@@ -127,16 +146,22 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         if is_many(X) or not self._fitted_plain or (by_name and has_text_names(X)):
             return self.result_.predict(X)
         if has_text_names(X):  # the model was fitted on a matrix without names, so columns go by position
-            X = read_table(X, "new rows").in_given_order()
+            table = read_table(X, "new rows")
+            if table.categories:
+                raise UnknownFeaturesError(
+                    f"{len(table.categories)} column(s) are not numbers, and the model was fitted on a matrix of numbers: "
+                    f"{quote(table.categories)}."
+                )
+            X = table.in_given_order()
         values = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
         table = table_of("new rows", self.result_.feature_names, values)
-        if self.missing == "error":
-            settle_missing(table, self.missing)
+        if self._missing_of_one == "error":
+            settle_missing(table, "error")
         return predict_table(self.result_.outcome.model, table)
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "observed"
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags
 
     @abstractmethod
@@ -145,8 +170,9 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
 
     def _check_settings(self) -> None:
         check_metric(self.metric)
-        check_one_of("scale", self.scale, (None, "standard"))
-        check_one_of("missing", self.missing, ("error", "observed"))
+        check_one_of("scale", self.scale, SCALES)
+        for missing in self.missing.values() if isinstance(self.missing, Mapping) else [self.missing]:
+            check_one_of("missing", missing, MISSING)
         for estimator in self.local.values() if isinstance(self.local, Mapping) else [self.local]:
             check_clusterer("local", estimator)
         fixed = self.n_local_clusters

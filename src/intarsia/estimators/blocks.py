@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.core.types import BoolArray, IntArray
 from intarsia.estimators.checks import check_integer
 from intarsia.exceptions import EmptyTableError, InputError, SettingError, quote
 from intarsia.frames import Table, cells_of, check_table, read_table, without_column
@@ -16,18 +16,19 @@ _FEWEST = 10
 _SHARE = 50  # a pattern that fewer than one row in so many has is rare
 
 
-class Blocks(Mapping[str, dict[str, FloatArray]]):
+class Blocks(Mapping[str, dict[str, Any]]):
     """Tables by participant, as :func:`intarsia.cluster` takes them, that remember where their rows came from."""
 
     def __init__(self, table: Table, rows: Mapping[str, IntArray], has: Mapping[str, BoolArray]) -> None:
-        self._values = table.in_given_order()
+        self._table = table
         self._names = table.given_names
+        self._filled = np.column_stack(list(table.filled.values()))
         self._rows = dict(rows)
         self._has = dict(has)
 
-    def __getitem__(self, name: str) -> dict[str, FloatArray]:
+    def __getitem__(self, name: str) -> dict[str, Any]:
         rows = self._rows[name]
-        return {self._names[k]: self._values[rows, k] for k in np.flatnonzero(self._has[name])}
+        return {self._names[k]: self._table.column(self._names[k])[rows] for k in np.flatnonzero(self._has[name])}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
@@ -43,14 +44,14 @@ class Blocks(Mapping[str, dict[str, FloatArray]]):
     @property
     def n_left_out(self) -> int:
         """Filled cells that no participant has: of rare rows in columns that their block lacks, and of rows in no block."""
-        filled = ~np.isnan(self._values)
+        filled = self._filled
         inside = sum(int(filled[np.ix_(rows, self._has[name])].sum()) for name, rows in self._rows.items())
         return int(filled.sum()) - inside
 
     @property
     def n_rows_left_out(self) -> int:
         """Rows with nothing that any participant could be compared by; they get the label −1."""
-        return len(self._values) - sum(len(rows) for rows in self._rows.values())
+        return len(self._table) - sum(len(rows) for rows in self._rows.values())
 
     def in_order(self, labels: Mapping[Any, Any]) -> IntArray:
         """Labels by participant (``result.labels``) as one array, in the order of the pooled table."""
@@ -59,7 +60,7 @@ class Blocks(Mapping[str, dict[str, FloatArray]]):
                 f"labels of {len(labels)} participant(s) were given; those of {quote(self._rows)} are needed. "
                 "Hint: cluster these blocks, and pass result.labels."
             )
-        result = np.full(len(self._values), -1, dtype=np.intp)
+        result = np.full(len(self._table), -1, dtype=np.intp)
         for name, rows in self._rows.items():
             mine = np.asarray(labels[name])
             if mine.dtype.kind not in "iu":
@@ -75,7 +76,7 @@ class Blocks(Mapping[str, dict[str, FloatArray]]):
         )
         left = f"; {self.n_left_out} filled cells left out" if self.n_left_out else ""
         gone = f"; {self.n_rows_left_out} rows in none" if self.n_rows_left_out else ""
-        return f"<Blocks of {len(self._values)} rows: {', '.join(parts)}{left}{gone}>"
+        return f"<Blocks of {len(self._table)} rows: {', '.join(parts)}{left}{gone}>"
 
 
 def participants_from_blocks(table: Any, by: str | None = None, *, min_rows: int | None = None) -> Blocks:
@@ -98,7 +99,7 @@ def participants_from_blocks(table: Any, by: str | None = None, *, min_rows: int
     Returns
     -------
     Blocks
-        A mapping of tables for :func:`intarsia.cluster` (with ``missing="observed"`` unless there are no gaps left);
+        A mapping of tables for :func:`intarsia.cluster`;
         ``in_order(result.labels)`` puts the labels into the table's own order.
 
     Examples
@@ -133,7 +134,7 @@ def _by_column(table: Table, whose: list[Any]) -> Blocks:
     kinds = {(type(value), name) for value, name in zip(whose, names, strict=True)}
     if len(kinds) > len(set(names)) or any(isinstance(value, list | tuple | np.ndarray) for value in whose):
         raise InputError("the column that says who a row is from mixes kinds of values. Hint: turn it into text.")
-    filled = ~np.isnan(table.in_given_order())
+    filled = np.column_stack(list(table.filled.values()))
     owner, something = np.array(names, dtype=object), filled.any(axis=1)
     rows = {name: np.flatnonzero((owner == name) & something) for name in dict.fromkeys(names)}
     has = {name: np.asarray(filled[mine].any(axis=0)) for name, mine in rows.items()}
@@ -146,7 +147,7 @@ def _by_column(table: Table, whose: list[Any]) -> Blocks:
 
 
 def _by_pattern(table: Table, min_rows: int | None) -> Blocks:
-    filled = ~np.isnan(table.in_given_order())
+    filled = np.column_stack(list(table.filled.values()))
     if not filled.any():
         raise EmptyTableError("the table has no filled cell at all.")
     patterns, which, counts = np.unique(filled, axis=0, return_inverse=True, return_counts=True)

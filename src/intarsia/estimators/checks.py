@@ -38,3 +38,10 @@ def check_clusterer(name: str, value: Any) -> None:
         raise SettingError(
             f"{name} must be None or a scikit-learn clusterer, such as KMeans(n_clusters=3). Got {what} instead."
         )
+    settings = {} if value is None else value.get_params(deep=False)
+    for distances in ("metric", "affinity"):
+        if isinstance(settings.get(distances), str) and settings[distances] == "precomputed":
+            raise SettingError(
+                f"{name} has {distances}='precomputed', and is given rows, not distances. "
+                f"Hint: {type(value).__name__}({distances}=...), e.g. metric='euclidean'."
+            )

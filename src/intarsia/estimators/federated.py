@@ -13,6 +13,7 @@ from intarsia.core.distances import Metric
 from intarsia.estimators.base import TableClusterer
 from intarsia.estimators.checks import check_integer, check_one_of, check_real
 from intarsia.exceptions import SettingError
+from intarsia.participant.starting import check_can_start
 
 
 class FederatedClustering(TableClusterer):
@@ -35,11 +36,17 @@ class FederatedClustering(TableClusterer):
     metric : {"euclidean", "manhattan", "cosine"} or callable
         φ, for every comparison of centroids with centroids and of rows with centroids. Centres are means, and the built-in
         local algorithm is k-means, whatever φ is: both are at home in Euclidean geometry only.
-    scale : {None, "standard"}
+    scale : {"auto", None, "standard", "minmax", "robust"}
         ``"standard"`` divides every feature by its standard deviation over all participants, pooled from counts, means and
-        sums of squares. Use it when units differ. Results come back in original units.
-    missing : {"error", "observed"}
-        What to do about empty cells in columns that a table has: refuse, or cluster on the cells that are there.
+        sums of squares; ``"minmax"`` by its range, for which everybody's smallest and largest cells are needed;
+        ``"robust"`` by its interquartile range, for which everybody's quantiles are. ``"auto"`` is ``"standard"`` where
+        units differ (the largest standard deviation is over ten times the median one, or there are categories beside
+        numbers) and None where not; ``result.units`` tells. An indicator of a category is
+        always divided by √2, so that one mismatch counts one unit. Results come back in original units.
+    missing : {"observed", "error", "impute", "drop"} or mapping of participants to one of them
+        What to do about empty cells in columns that a table has: cluster on the cells that are there, refuse, show the local
+        algorithm the column's mean in their place, or show it only rows without any. Summaries are always of the cells that
+        are there, and every row gets a label.
     n_starts : int
         Random starts of the search, beside four that are not random.
     step_size : float in (0, 1]
@@ -82,8 +89,8 @@ class FederatedClustering(TableClusterer):
         local: Any = None,
         n_local_clusters: Any = None,
         metric: Metric = "euclidean",
-        scale: str | None = None,
-        missing: str = "error",
+        scale: str | None = "auto",
+        missing: Any = "observed",
         n_starts: int = 30,
         step_size: float = 0.8,
         max_rounds: int = 20,
@@ -116,6 +123,9 @@ class FederatedClustering(TableClusterer):
         if self.n_clusters is None:
             raise SettingError("n_clusters is needed here. Hint: OneShotClustering (method='one_shot') can choose it.")
         check_integer("n_clusters", self.n_clusters, 1)
+        if self.max_rounds:
+            for estimator in self.local.values() if isinstance(self.local, Mapping) else [self.local]:
+                check_can_start(estimator)
         check_one_of("aggregation", self.aggregation, AGGREGATIONS)
         check_one_of("refinement", self.refinement, REFINEMENTS)
         check_integer("n_rivals", self.n_rivals, 0)
@@ -134,7 +144,7 @@ class FederatedClustering(TableClusterer):
             aggregation=self.aggregation,
             n_starts=self.n_starts,
             n_local_clusters=n_local_clusters,
-            scale=self.scale is not None,
+            scale=self.scale,
             step_size=self.step_size,
             max_rounds=self.max_rounds,
             tol=self.tol,

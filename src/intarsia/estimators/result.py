@@ -15,9 +15,11 @@ from intarsia.assumptions import AssumptionReport, check_assumptions
 from intarsia.core.mixture import Mixture
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.estimators.after import (
+    Covered,
     Imputed,
     Separation,
     all_tables,
+    coverage_of,
     each,
     imputed,
     margin_of,
@@ -86,6 +88,21 @@ class ClusteringResult:
         return {key: np.asarray(self.outcome.sizes[name]) for name, key in self.keys.items()}
 
     @property
+    def units(self) -> str | None:
+        """How common units were found: "standard", "minmax", "robust"; None where everybody kept their own."""
+        return self.outcome.model.units
+
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """The levels of every column of categories; each is a feature called ``column=level``."""
+        return dict(self.outcome.model.levels)
+
+    @property
+    def coverage(self) -> tuple[Covered, ...]:
+        """Who has what: one entry per participant and column, absent columns (nobody there measures it) told from gaps."""
+        return coverage_of(self.outcome, self.feature_names, self.keys)
+
+    @property
     def confidence(self) -> float:
         """How clearly the best grouping of local clusters won: 0 a tie, 1 every start agreed."""
         return self.outcome.aggregation.confidence
@@ -109,7 +126,7 @@ class ClusteringResult:
         For one-shot results this is a second opinion: ``labels`` there follow the local cluster that a row was in, as
         Algorithm 2 has it, and rows between clusters may be nearer to another centroid.
         """
-        return each(tables, lambda table: predict_table(self.outcome.model, table))
+        return each(self.outcome.model, tables, lambda table: predict_table(self.outcome.model, table))
 
     @property
     def deviations(self) -> FloatArray:
@@ -131,17 +148,19 @@ class ClusteringResult:
         Clusters are taken for Gaussians with independent features, so that with many features memberships are nearly 0 or 1;
         their order is more to be trusted than their size. A row without any known cell gets the clusters' shares.
         """
-        return each(tables, lambda table: memberships(self.outcome.model, self._mixture, table))
+        return each(self.outcome.model, tables, lambda table: memberships(self.outcome.model, self._mixture, table))
 
     def predict_margin(self, tables: Any) -> Any:
         """How far ahead the likeliest cluster of each row is: its membership minus the next one's; 1 with one cluster."""
-        return each(tables, lambda table: margin_of(memberships(self.outcome.model, self._mixture, table)))
+        return each(
+            self.outcome.model, tables, lambda table: margin_of(memberships(self.outcome.model, self._mixture, table))
+        )
 
     def score(self, tables: Any) -> float:
         """The share of the cells' variance that the clusters explain: 1 − (squares around the nearest centroid) / (squares
         around the overall mean), in common units; 1 is perfect, 0 no better than one cluster, and below 0 worse.
         """
-        parts = [squares_of(self.outcome.model, table) for table in all_tables(tables)]
+        parts = [squares_of(self.outcome.model, table) for table in all_tables(self.outcome.model, tables)]
         inside, total = (float(sum(part[k] for part in parts)) for k in (0, 1))
         return 1.0 - inside / total if total > 0 else float("nan")
 
@@ -157,7 +176,7 @@ class ClusteringResult:
         >>> result.impute({"x": [0.0, 9.0]}).values["y"].round(1)
         array([5.1, 7.1])
         """
-        return imputed(self.outcome.model, self._mixture, read_table(table, "table"), self.feature_names)
+        return imputed(self.outcome.model, self._mixture, read_table(table, "table", self.levels), self.feature_names)
 
     def explain(self) -> tuple[Separation, ...]:
         """Which features separate which cluster from the rest, the clearest first, and who measured them."""

@@ -55,9 +55,12 @@ def keyed(tables: Any) -> dict[Hashable, Any]:
     return found
 
 
-def read_tables(tables: Mapping[Hashable, Any], missing: str) -> dict[Hashable, Table]:
+def read_tables(tables: Mapping[Hashable, Any], missing: Mapping[str, Any]) -> dict[Hashable, Table]:
     """Every participant's table, through the gate."""
-    return {key: settle_missing(read_table(table, str(key)), missing) for key, table in tables.items()}
+    return {
+        key: settle_missing(read_table(table, str(key)), missing[str(key)] or "observed")
+        for key, table in tables.items()
+    }
 
 
 def for_each(setting: Any, keys: Sequence[Hashable], name: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import silhouette_samples
 from sklearn.metrics.pairwise import nan_euclidean_distances
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from intarsia.core.agglomeration import renumber
 from intarsia.core.centroids import MaskedCentroids
@@ -19,48 +22,83 @@ from intarsia.core.n_clusters import CLEAR, NO_STRUCTURE
 from intarsia.core.observed_kmeans import lloyd, observed_kmeans
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.exceptions import LocalAlgorithmError, MissingCellsError, TooFewRowsError
+from intarsia.exceptions import LocalAlgorithmError, MissingCellsError, TooFewRowsError, quote
+from intarsia.frames import gaps
+from intarsia.participant.starting import Started
 
 N_INIT = 10
 SILHOUETTE_ROWS = 1000  # a silhouette costs the square of the rows; a sample of this size is close enough to choose K
 
 
+LEFT_OUT = -2  # the label of a row that took no part; −1 is noise
+
+
+class Rows(NamedTuple):
+    """Rows to be clustered: numbers, which of them are there, and the same by column of the table, for messages."""
+
+    values: FloatArray
+    observed: BoolArray
+    filled: Mapping[str, BoolArray]
+
+
 @dataclass(frozen=True)
 class LocalAlgorithm:
-    """How one participant clusters its rows; ``estimator`` None is the built-in k-means on observed entries."""
+    """How one participant clusters its rows; ``estimator`` None is the built-in k-means on observed entries.
+
+    With ``missing`` "impute" it is shown the column's mean in the place of an empty cell, with "drop" only rows without one.
+    Either way summaries are of the cells that are there.
+    """
 
     estimator: Any = None
+    missing: str = "observed"
 
     @property
     def name(self) -> str:
         """The name of the estimator's class."""
         return "built-in k-means" if self.estimator is None else type(self.estimator).__name__
 
-    def cluster(self, rows: FloatArray, observed: BoolArray, n_clusters: int, rng: np.random.Generator) -> IntArray:
-        """A label for every row, −1 for noise, others numbered from 0 without holes."""
-        if self.estimator is None:
-            if observed.all():
-                return _fit_predict(KMeans(n_clusters, n_init=N_INIT, random_state=draw_seed(rng)), rows)
-            return renumber(observed_kmeans(rows, observed, n_clusters, rng, N_INIT).labels)
-        self._check_complete(observed)
-        return _fit_predict(self._seeded(rng), rows)
-
-    def refine(
-        self, rows: FloatArray, observed: BoolArray, start: FloatArray, max_iter: int, rng: np.random.Generator
-    ) -> IntArray:
-        """Labels after a few iterations from given centres."""
-        if self.estimator is None:
-            return lloyd(rows, observed, MaskedCentroids.of(start, np.ones_like(start)), max_iter).labels
-        self._check_complete(observed)
-        estimator = self._seeded(rng)
-        known = estimator.get_params(deep=False)
-        if not {"init", "n_clusters"} <= set(known):
-            raise LocalAlgorithmError(
-                f"{self.name} cannot start from given centres (it has no 'init' and 'n_clusters' parameters), which every "
-                "round after the first needs. Hint: method='one_shot', or max_rounds=0, or a local algorithm such as KMeans."
+    def used(self, rows: Rows) -> IntArray:
+        """Which rows take part."""
+        if self.missing != "drop" or rows.observed.all():
+            return np.arange(len(rows.values))
+        complete = np.flatnonzero(rows.observed.all(axis=1))
+        if not len(complete):
+            raise MissingCellsError(
+                f"missing='drop' leaves none of {len(rows.values)} rows: every row has an empty cell somewhere (columns, "
+                f"share of rows: {quote(gaps(rows.filled))}). Hint: drop the emptiest columns, or missing='observed'."
             )
-        settings = {"init": start, "n_clusters": len(start), "n_init": 1, "max_iter": max_iter}
-        return _fit_predict(estimator.set_params(**{k: v for k, v in settings.items() if k in known}), rows)
+        return complete
+
+    def shown(self, rows: Rows) -> tuple[FloatArray, BoolArray, IntArray]:
+        """What the algorithm gets to see: numbers, which of them are there, and which rows these are."""
+        used = self.used(rows)
+        values, observed = rows.values[used], rows.observed[used]
+        if self.missing == "impute" and not observed.all():
+            mean = np.where(observed, values, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
+            return np.where(observed, values, mean), np.ones_like(observed), used
+        return values, observed, used
+
+    def cluster(self, rows: Rows, n_clusters: int, rng: np.random.Generator) -> IntArray:
+        """A label for every row, −1 for noise, −2 for rows left out, others numbered from 0 without holes."""
+        values, observed, used = self.shown(rows)
+        if self.estimator is not None:
+            self._check_complete(observed, rows)
+            labels = _fit_predict(self._seeded(rng), _with_gaps(values, observed))
+        elif observed.all():
+            labels = _fit_predict(KMeans(n_clusters, n_init=N_INIT, random_state=draw_seed(rng)), values)
+        else:
+            labels = renumber(observed_kmeans(values, observed, n_clusters, rng, N_INIT).labels)
+        return _for_all(labels, used, len(rows.values))
+
+    def refine(self, rows: Rows, start: FloatArray, max_iter: int, rng: np.random.Generator) -> IntArray:
+        """Labels after a few iterations from given centres."""
+        values, observed, used = self.shown(rows)
+        if self.estimator is None:
+            labels = lloyd(values, observed, MaskedCentroids.of(start, np.ones_like(start)), max_iter).labels
+        else:
+            self._check_complete(observed, rows)
+            labels = _fit_predict(Started(self._seeded(rng), start, max_iter), _with_gaps(values, observed))
+        return _for_all(labels, used, len(rows.values))
 
     def _seeded(self, rng: np.random.Generator) -> Any:
         """The estimator exactly as given, but for any ``random_state`` in it that was left open."""
@@ -72,32 +110,59 @@ class LocalAlgorithm:
         ]
         return estimator.set_params(**{name: draw_seed(rng) for name in open_seeds}) if open_seeds else estimator
 
-    def _check_complete(self, observed: BoolArray) -> None:
-        if not observed.all():
-            raise MissingCellsError(
-                f"{self.name} needs every cell filled, but {int((~observed).any(axis=0).sum())} columns have empty ones "
-                f"({float((~observed).mean()):.1%} of all cells). Hint: local=None clusters on the cells that are there."
-            )
+    def _check_complete(self, observed: BoolArray, rows: Rows) -> None:
+        if observed.all() or takes_gaps(self.estimator):
+            return
+        gappy = gaps(rows.filled)
+        raise MissingCellsError(
+            f"{self.name} needs every cell filled, but {len(gappy)} of {len(rows.filled)} columns have empty ones (share of "
+            f"rows): {quote(gappy)}. Hint: missing='impute' shows it the column's mean there, missing='drop' only rows "
+            "without any; local=None clusters on the cells that are there."
+        )
+
+
+def takes_gaps(estimator: Any) -> bool:
+    """Whether an estimator says of itself that it can do with empty cells."""
+    first = estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator
+    try:
+        return bool(get_tags(first).input_tags.allow_nan)
+    except Exception:  # noqa: BLE001  (whatever cannot say so cannot)
+        return False
+
+
+def _with_gaps(values: FloatArray, observed: BoolArray) -> FloatArray:
+    return values if observed.all() else np.where(observed, values, np.nan)
+
+
+def _for_all(labels: IntArray, used: IntArray, n_rows: int) -> IntArray:
+    if len(used) == n_rows:
+        return labels
+    result = np.full(n_rows, LEFT_OUT, dtype=np.intp)
+    result[used] = labels
+    return result
 
 
 def _fit_predict(estimator: Any, rows: FloatArray) -> IntArray:
     """Labels of an estimator, renumbered without holes, noise kept; its failure becomes ours, without its text."""
-    wanted = getattr(estimator, "n_clusters", None)
+    name = estimator.name if isinstance(estimator, Started) else type(estimator).__name__
+    wanted = getattr(estimator, "n_clusters", getattr(estimator, "n_components", None))
     if isinstance(wanted, int) and wanted > len(rows):
         raise TooFewRowsError(
-            f"{type(estimator).__name__} was asked for {wanted} clusters of {len(rows)} row(s) (n_samples={len(rows)}). "
+            f"{name} was asked for {wanted} clusters of {len(rows)} row(s) (n_samples={len(rows)}). "
             "Hint: ask for fewer clusters, or leave participants this small out."
         )
     try:
         with warnings.catch_warnings():
-            # fewer distinct rows than clusters: the labels show it
+            # fewer distinct rows than clusters, or fewer iterations than it would like: the labels show it
             warnings.simplefilter("ignore", ConvergenceWarning)
             labels = np.asarray(estimator.fit_predict(rows))
     except Exception as error:
         raise LocalAlgorithmError(
-            f"{type(estimator).__name__} failed on {len(rows)} rows with a {type(error).__name__}. "
+            f"{name} failed on {len(rows)} rows with a {type(error).__name__}. "
             "Hint: run it on this table alone to see why."
         ) from error
+    if labels.shape != (len(rows),) or labels.dtype.kind not in "iu":
+        raise LocalAlgorithmError(f"{name} did not give one whole number for each of {len(rows)} rows.")
     result = np.full(len(rows), -1, dtype=np.intp)
     if (labels >= 0).any():
         result[labels >= 0] = np.unique(labels[labels >= 0], return_inverse=True)[1]
@@ -112,12 +177,7 @@ class Chosen(NamedTuple):
 
 
 def choose_labels(
-    algorithm: LocalAlgorithm,
-    rows: FloatArray,
-    observed: BoolArray,
-    expected: int | None,
-    most: int,
-    rng: np.random.Generator,
+    algorithm: LocalAlgorithm, rows: Rows, expected: int | None, most: int, rng: np.random.Generator
 ) -> Chosen:
     """Cluster with as many clusters as the silhouette suggests, at most ``most``.
 
@@ -127,26 +187,23 @@ def choose_labels(
     without any structure are taken for all the clusters if there are two or more for each, and for a single one if not.
     The algorithm is tried with ``expected`` clusters first, then with fewer and fewer.
     """
-    most = min(most, len(rows) // 2)  # clusters of single rows are no clusters
-    everything = np.zeros(len(rows), dtype=np.intp)
+    values, observed, used = algorithm.shown(rows)
+    most = min(most, len(used) // 2)  # clusters of single rows are no clusters
+    everything = _for_all(np.zeros(len(used), dtype=np.intp), used, len(rows.values))
+    clear_of: Callable[[IntArray], FloatArray] = lambda labels: _silhouettes(values, observed, labels[used], rng)  # noqa: E731
     if expected is None:
-        return Chosen(_highest_silhouette(algorithm, rows, observed, most, rng) if most >= 2 else everything, None)
-    whole = algorithm.cluster(rows, observed, expected, rng) if most >= expected else everything
-    clarity = float(_silhouettes(rows, observed, whole, rng).min())
+        candidates = [algorithm.cluster(rows, k, rng) for k in range(2, most + 1)]
+        best = max(candidates, key=lambda labels: float(clear_of(labels).mean()), default=everything)
+        return Chosen(best, None)
+    whole = algorithm.cluster(rows, expected, rng) if most >= expected else everything
+    clarity = float(clear_of(whole).min())
     if clarity > NO_STRUCTURE:
         return Chosen(whole, clarity)
     for k in range(min(most, expected - 1), 1, -1):
-        labels = algorithm.cluster(rows, observed, k, rng)
-        if (of_fewer := float(_silhouettes(rows, observed, labels, rng).min())) > CLEAR:
+        labels = algorithm.cluster(rows, k, rng)
+        if (of_fewer := float(clear_of(labels).min())) > CLEAR:
             return Chosen(labels, of_fewer)
     return Chosen(whole, clarity if most >= expected > 1 else None)
-
-
-def _highest_silhouette(
-    algorithm: LocalAlgorithm, rows: FloatArray, observed: BoolArray, most: int, rng: np.random.Generator
-) -> IntArray:
-    candidates = [algorithm.cluster(rows, observed, k, rng) for k in range(2, most + 1)]
-    return max(candidates, key=lambda labels: _silhouettes(rows, observed, labels, rng).mean())
 
 
 def _silhouettes(rows: FloatArray, observed: BoolArray, labels: IntArray, rng: np.random.Generator) -> FloatArray:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatchmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,14 +22,17 @@ from intarsia.core.distances import (
     misfit,
     nearest_centre,
 )
+from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.core.units import Statistics, choose_units, statistics_of
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, TooFewRowsError
 from intarsia.frames import Table
 from intarsia.messages import (
     MOST_SETS,
     Assign,
     Centres,
+    Columns,
     Describe,
     Description,
     Failure,
@@ -43,10 +46,9 @@ from intarsia.messages import (
     Reply,
     Request,
     Summarize,
-    Units,
     encode,
 )
-from intarsia.participant.local import Chosen, LocalAlgorithm, choose_labels
+from intarsia.participant.local import LEFT_OUT, Chosen, LocalAlgorithm, Rows, choose_labels
 
 _MOST_CENTRES = 1_000_000
 
@@ -54,17 +56,21 @@ _MOST_CENTRES = 1_000_000
 class Participant:
     """Whoever holds private rows. ``handle`` is the only way to ask it anything; rows and labels never leave by it."""
 
-    def __init__(self, table: Table, local: Any = None, metric: Metric = "euclidean") -> None:
+    def __init__(
+        self, table: Table, local: Any = None, metric: Metric = "euclidean", missing: str = "observed"
+    ) -> None:
         self.name = table.owner
         self.last_error: Exception | None = None
         # rows in an order of their own for our k-means, so that the order they come in cannot matter; a local algorithm that
         # was given is used as it is, on the rows as they are
-        self._order = np.arange(len(table)) if local is not None else _canonical_order(table)
-        self._table = table.reordered(self._order)
+        self._order = np.arange(len(table)) if local is not None else _canonical_order(table.in_numbers())
+        self._table = table.of_rows(self._order)
+        self._layouts: dict[tuple[tuple[str, tuple[str, ...]], ...], Table] = {}
         self._labels: IntArray | None = None
         self._local_labels: IntArray | None = None
+        self._nearest_local: IntArray | None = None
         self._clustered: dict[bytes, Chosen] = {}
-        self._local = LocalAlgorithm(local)
+        self._local = LocalAlgorithm(local, missing)
         self._metric = metric
 
     @property
@@ -75,7 +81,7 @@ class Participant:
     @property
     def local_labels(self) -> IntArray | None:
         """The local cluster of each row, in the order of the table."""
-        return self._in_given_order(self._local_labels)
+        return self._in_given_order(None if self._local_labels is None else np.maximum(self._local_labels, -1))
 
     def _in_given_order(self, labels: IntArray | None) -> IntArray | None:
         if labels is None:
@@ -104,20 +110,29 @@ class Participant:
 
     @_answer.register
     def _(self, request: Describe) -> Reply:
-        moments = moments_of(self._table.values, self._table.observed) if request.moments else None
-        return Description(features=self._table.names, n_rows=len(self._table), moments=moments)
+        table = self._table
+        moments = None if request.scale is None else moments_of(table.values, table.observed, request.scale)
+        return Description(features=table.names, levels=table.levels, n_rows=len(table), moments=moments)
 
     @_answer.register
     def _(self, request: Summarize) -> Reply:
-        rows = self._rows(request.units)
-        moments = moments_of(rows, self._table.observed) if request.own_units else None
+        view = self._laid_out(request.columns)
+        table, rows, moments = view.table, view.rows, None
+        units = rows
+        if request.columns is None:
+            # one round: cluster in units of one's own, and let the coordinator find common ones
+            moments = moments_of(rows, table.observed, request.scale or "standard")
+            inside = FeatureSpace(table.names).mask(indicators(self._table.levels))
+            own = choose_units(Statistics(*msgspec.structs.astuple(moments)), request.scale, inside)
+            units = (rows - own.shift) / own.scale
         asked = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False))
         if asked not in self._clustered:  # asked again, it answers the same, and need not compute it twice
-            units = (rows - moments.mean) / _scale_of(moments) if moments else rows
-            self._clustered = {asked: self._cluster(units, request)}
+            self._clustered = {asked: self._cluster(units, table.observed, request)}
         chosen = self._clustered[asked]
         self._local_labels = chosen.labels
-        return _summary(self._table, rows, chosen, request, moments)
+        self._nearest_local = _closest_clusters(units, table.observed, chosen.labels)
+        reply = _summary(table, rows, chosen, request, moments)
+        return msgspec.structs.replace(reply, levels=self._table.levels)
 
     @_answer.register
     def _(self, request: Refine) -> Reply:
@@ -128,8 +143,9 @@ class Participant:
         return Refinement(refined=tuple(self._refined(centres, request) for centres in request.rivals))
 
     def _refined(self, sent: Centres, request: Refine) -> Refined:
-        rows, observed = self._rows(request.units), self._table.observed
-        centres, extent = self._centres(sent)
+        view = self._laid_out(request.columns)
+        rows, observed = view.rows, view.table.observed
+        centres, extent = self._centres(sent, view.table)
         distance = distances_to_centres(rows, observed, centres.values, centres.seen, extent, self._metric)
         chosen = choose_centre(distance, observed, centres.seen)
         fitting = compatible(chosen, len(centres), request.min_points)
@@ -140,7 +156,7 @@ class Participant:
             everyone = centroids_of_rows(rows, observed, np.zeros(len(rows), dtype=np.intp), 1)
             start = local_start(centres, own, everyone.values)[fitting]
             rng = stream(request.seed, self.name, "refine", request.round)
-            labels = self._local.refine(rows, observed, start, request.max_iter, rng)
+            labels = self._local.refine(Rows(rows, observed, self._table.filled), start, request.max_iter, rng)
             local = centroids_of_rows(rows, observed, labels, int(labels.max(initial=-1)) + 1)
             index = match(local, centres, extent, self._metric)
             known, mine = index >= 0, index[index >= 0]
@@ -151,9 +167,10 @@ class Participant:
 
     @_answer.register
     def _(self, request: Label) -> Reply:
-        centres, extent = self._centres(request.centres)
-        rows, observed = self._rows(request.units), self._table.observed
-        self._labels = self._nearest(rows, centres, extent)
+        view = self._laid_out(request.columns)
+        rows, observed = view.rows, view.table.observed
+        centres, extent = self._centres(request.centres, view.table)
+        self._labels = nearest_centre(rows, observed, centres.values, centres.seen, extent, self._metric)
         own = self._labels
         there = observed & (own >= 0)[:, None] & centres.seen[np.maximum(own, 0)]
         deviations = np.square(np.where(there, rows - centres.values[np.maximum(own, 0)], 0.0))
@@ -162,8 +179,9 @@ class Participant:
 
     @_answer.register
     def _(self, request: Assign) -> Reply:
-        groups, local = request.groups, self._local_labels
-        if local is None or groups.shape != (int(local.max(initial=-1)) + 1,):
+        groups, local = request.groups, self._nearest_local
+        found = self._local_labels
+        if local is None or found is None or groups.shape != (int(found.max(initial=-1)) + 1,):
             raise ProtocolError(f"participant {self.name!r} was told the groups of clusters that it does not have")
         inside = groups.dtype.kind == "i" and bool(((groups >= 0) & (groups < request.n_groups)).all())
         if not inside or request.n_groups > _MOST_CENTRES:
@@ -171,18 +189,34 @@ class Participant:
         self._labels = np.where(local >= 0, groups[local], -1)
         return Labelled(sizes=_sizes(self._labels, request.n_groups))
 
-    def _rows(self, units: Units | None) -> FloatArray:
-        if units is None:
-            return self._table.values
-        shape = (len(self._table.names),)  # anything else could be broadcast against single rows
-        if units.shift.shape != shape or units.scale.shape != shape or not _is_moderate(units.shift):
+    def _laid_out(self, columns: Columns | None) -> View:
+        """The rows as numbers, in the columns and units that everybody uses, if such are known."""
+        levels = self._table.levels if columns is None else columns.levels
+        if columns is not None:
+            self._check_levels(levels)
+        key = tuple((name, tuple(own)) for name, own in sorted(levels.items()))
+        if key not in self._layouts:
+            self._layouts = {key: self._table.in_numbers(levels)}
+        table = self._layouts[key]
+        if columns is None:
+            return View(table, table.values)
+        shape = (len(table.names),)  # anything else could be broadcast against single rows
+        if columns.shift.shape != shape or columns.scale.shape != shape or not _is_moderate(columns.shift):
             raise ProtocolError(f"participant {self.name!r} was sent units that do not fit its {shape[0]} features")
-        if not ((units.scale >= 1 / LARGEST) & (units.scale <= LARGEST)).all():
+        if not ((columns.scale >= 1 / LARGEST) & (columns.scale <= LARGEST)).all():
             raise ProtocolError(f"participant {self.name!r} was sent a scale that is not a positive number")
-        return (self._table.values - units.shift) / units.scale
+        return View(table, (table.values - columns.shift) / columns.scale)
 
-    def _centres(self, centres: Centres) -> tuple[MaskedCentroids, Extent]:
-        d = len(self._table.names)
+    def _check_levels(self, levels: Mapping[str, Sequence[str]]) -> None:
+        own = self._table.levels
+        fits = set(levels) == set(own) and all(set(mine) <= set(levels[name]) for name, mine in own.items())
+        if not fits or any(len(set(sent)) < len(sent) for sent in levels.values()):
+            raise ProtocolError(f"participant {self.name!r} was sent levels that do not fit its columns of categories")
+        if sum(len(sent) for sent in levels.values()) > _MOST_CENTRES:
+            raise ProtocolError(f"participant {self.name!r} was sent more levels than it could lay out")
+
+    def _centres(self, centres: Centres, table: Table) -> tuple[MaskedCentroids, Extent]:
+        d = len(table.names)
         n = len(centres.values) if centres.values.ndim == 2 else 0
         fits = centres.values.shape == centres.known.shape == (n, d) and centres.low.shape == centres.high.shape == (d,)
         if not fits or not 1 <= n <= _MOST_CENTRES:
@@ -193,22 +227,40 @@ class Participant:
             raise ProtocolError(f"participant {self.name!r} was sent centroids that are not finite")
         return MaskedCentroids.of(centres.values, known.astype(np.float64)), Extent(centres.low, centres.high)
 
-    def _nearest(self, rows: FloatArray, centres: MaskedCentroids, extent: Extent) -> IntArray:
-        return nearest_centre(rows, self._table.observed, centres.values, centres.seen, extent, self._metric)
-
-    def _cluster(self, rows: FloatArray, request: Summarize) -> Chosen:
+    def _cluster(self, units: FloatArray, observed: BoolArray, request: Summarize) -> Chosen:
         rng = stream(request.seed, self.name, "summarize")
-        observed = self._table.observed
+        rows = Rows(units, observed, self._table.filled)
         if self._local.estimator is not None:
-            return Chosen(self._local.cluster(rows, observed, 0, rng), None)
+            return Chosen(self._local.cluster(rows, 0, rng), None)
         if request.n_local_clusters is None:
-            return choose_labels(self._local, rows, observed, request.n_clusters, request.max_local_clusters, rng)
-        if request.n_local_clusters > len(rows):
+            return choose_labels(self._local, rows, request.n_clusters, request.max_local_clusters, rng)
+        if request.n_local_clusters > len(self._local.used(rows)):
             raise TooFewRowsError(
-                f"participant {self.name!r} was asked for {request.n_local_clusters} clusters of {len(rows)} row(s). "
+                f"participant {self.name!r} was asked for {request.n_local_clusters} clusters of "
+                f"{len(self._local.used(rows))} row(s). "
                 "Hint: ask for fewer local clusters, or leave participants this small out."
             )
-        return Chosen(self._local.cluster(rows, observed, request.n_local_clusters, rng), None)
+        return Chosen(self._local.cluster(rows, request.n_local_clusters, rng), None)
+
+
+class View(NamedTuple):
+    """A table of numbers, and its rows in common units."""
+
+    table: Table
+    rows: FloatArray
+
+
+def _closest_clusters(units: FloatArray, observed: BoolArray, labels: IntArray) -> IntArray:
+    """The local cluster of every row; rows that were left out belong to the nearest, noise to none."""
+    left_out = labels == LEFT_OUT
+    if not left_out.any() or labels.max(initial=-1) < 0:
+        return np.where(left_out, -1, labels)
+    centres = centroids_of_rows(units, observed, labels, int(labels.max()) + 1)
+    extent = extent_of(units, observed)
+    near = nearest_centre(units[left_out], observed[left_out], centres.values, centres.seen, extent, "euclidean")
+    result = labels.copy()
+    result[left_out] = near
+    return result
 
 
 def _about(name: str, error: IntarsiaError) -> str:
@@ -216,16 +268,13 @@ def _about(name: str, error: IntarsiaError) -> str:
     return text if repr(name) in text else f"participant {name!r}: {text}"
 
 
-def moments_of(rows: FloatArray, observed: BoolArray) -> Moments:
-    """Count, mean and M2 of the observed cells of each feature."""
-    everyone = centroids_of_rows(rows, observed, np.zeros(len(rows), dtype=np.intp), 1)
-    deviations = np.where(observed, rows - everyone.values[0], 0.0)
-    return Moments(count=everyone.counts[0], mean=everyone.values[0], m2=np.square(deviations).sum(axis=0))
+def _as_moments(s: Statistics) -> Moments:
+    return Moments(count=s.count, mean=s.mean, m2=s.m2, low=s.low, high=s.high, quantiles=s.quantiles)
 
 
-def _scale_of(moments: Moments) -> FloatArray:
-    deviation = np.sqrt(moments.m2 / np.maximum(moments.count, 1.0))
-    return np.where(deviation > 1 / LARGEST, deviation, 1.0)
+def moments_of(rows: FloatArray, observed: BoolArray, scale: str) -> Moments:
+    """Count, mean and M2 of the observed cells of each feature, and what else the common units need."""
+    return _as_moments(statistics_of(rows, observed, scale))
 
 
 def _summary(
@@ -249,6 +298,8 @@ def _summary(
             high[k, centroids.seen[k]] = np.where(there, inside, -np.inf).max(axis=0)
     return LocalSummary(
         features=table.names,
+        n_rows=len(rows),
+        filled=table.observed.sum(axis=0),
         values=centroids.values,
         counts=centroids.counts,
         sizes=_sizes(labels, n_clusters),

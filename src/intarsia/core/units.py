@@ -1,0 +1,163 @@
+r"""Common units for everybody's columns, from what each participant can say about a column without showing a row.
+
+.. math:: \tilde x_m = (x_m - \text{shift}_m) / \text{scale}_m
+
+``"standard"`` takes the mean and the standard deviation, pooled exactly from counts, means and sums of squares (Chan),
+``"minmax"`` the smallest and largest cell; ``"robust"`` the median and the interquartile range, from a mixture of
+everybody's quantiles. An indicator ``column=level`` is divided by √2, so that two rows with different levels, which differ
+in two indicators, are one unit apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from intarsia.core.distances import LARGEST
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+
+SCALES = ("auto", None, "standard", "minmax", "robust")
+QUANTILES = np.linspace(0.05, 0.95, 19)
+NORMAL_QUARTILES = 1.3489795003921634  # the interquartile range of a standard normal variable
+FAR_APART = 10.0  # standard deviations so many times the typical one: other units
+_MISMATCH = np.sqrt(2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Per feature: filled cells, their mean and sum of squared deviations; where asked for, extremes and quantiles."""
+
+    count: FloatArray
+    mean: FloatArray
+    m2: FloatArray
+    low: FloatArray | None = None
+    high: FloatArray | None = None
+    quantiles: FloatArray | None = None
+
+
+class HasStatistics(Protocol):
+    """Anything with the fields of :class:`Statistics`."""
+
+    @property
+    def count(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def mean(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def m2(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def low(self) -> FloatArray | None: ...  # noqa: D102
+    @property
+    def high(self) -> FloatArray | None: ...  # noqa: D102
+    @property
+    def quantiles(self) -> FloatArray | None: ...  # noqa: D102
+
+
+class CommonUnits(NamedTuple):
+    """(x − shift) / scale for every feature, and the way that led to it; None where everybody keeps their own."""
+
+    shift: FloatArray
+    scale: FloatArray
+    way: str | None
+
+
+def statistics_of(rows: FloatArray, observed: BoolArray, way: str) -> Statistics:
+    """What one participant says about its columns; every column has a filled cell."""
+    count = observed.sum(axis=0).astype(np.float64)
+    held = np.where(observed, rows, 0.0)
+    mean = held.sum(axis=0) / np.maximum(count, 1.0)
+    # a second pass, because the first mean of huge numbers is off by a rounding
+    mean = mean + np.where(observed, rows - mean, 0.0).sum(axis=0) / np.maximum(count, 1.0)
+    m2 = np.square(np.where(observed, rows - mean, 0.0)).sum(axis=0)
+    if way == "minmax":
+        low, high = np.where(observed, rows, np.inf).min(axis=0), np.where(observed, rows, -np.inf).max(axis=0)
+        return Statistics(count, mean, m2, low, high)
+    if way == "robust":
+        return Statistics(
+            count, mean, m2, quantiles=np.nanquantile(np.where(observed, rows, np.nan), QUANTILES, axis=0)
+        )
+    return Statistics(count, mean, m2)
+
+
+def pool(parts: Sequence[tuple[IntArray, HasStatistics]], n_features: int) -> Statistics:
+    """Everybody's statistics as if of one table; each part comes with where its features stand in the union."""
+    count, mean, m2 = (np.zeros(n_features) for _ in range(3))
+    low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
+    for index, mine in parts:
+        total = count[index] + mine.count
+        gap = mine.mean - mean[index]
+        share = np.divide(mine.count, total, out=np.zeros_like(total), where=total > 0)
+        m2[index] += mine.m2 + np.square(gap) * count[index] * share
+        mean[index] += gap * share
+        count[index] = total
+        if mine.low is not None and mine.high is not None:
+            low[index], high[index] = np.minimum(low[index], mine.low), np.maximum(high[index], mine.high)
+    if all(part.low is not None for _, part in parts):
+        return Statistics(count, mean, m2, low, high)
+    if all(part.quantiles is not None for _, part in parts):
+        return Statistics(count, mean, m2, quantiles=_pooled_quantiles(parts, n_features))
+    return Statistics(count, mean, m2)
+
+
+def _pooled_quantiles(parts: Sequence[tuple[IntArray, HasStatistics]], n_features: int) -> FloatArray:
+    """Quantiles of the mixture of everybody's distribution functions, each linear between its own quantiles."""
+    result = np.zeros((len(QUANTILES), n_features))
+    of_feature: Mapping[int, list[tuple[FloatArray, float]]] = {m: [] for m in range(n_features)}
+    for index, part in parts:
+        assert part.quantiles is not None
+        for m, quantiles, count in zip(index, part.quantiles.T, part.count, strict=True):
+            of_feature[int(m)].append((quantiles, float(count)))
+    for m, owners in of_feature.items():
+        if len(owners) == 1:
+            result[:, m] = owners[0][0]
+        elif owners:
+            result[:, m] = _mixture_quantiles([q for q, _ in owners], np.array([n for _, n in owners]))
+    return result
+
+
+def _mixture_quantiles(quantiles: Sequence[FloatArray], counts: FloatArray) -> FloatArray:
+    levels = np.concatenate([[0.0], QUANTILES, [1.0]])
+    # beyond the outermost quantiles a distribution goes on for another step of the same width
+    knots = [np.concatenate([[2 * q[0] - q[1]], q, [2 * q[-1] - q[-2]]]) for q in quantiles]
+    at = np.unique(np.concatenate(knots))
+    share = counts / counts.sum()
+    reached = sum(w * np.interp(at, own, levels) for w, own in zip(share, knots, strict=True))
+    return np.asarray(np.interp(QUANTILES, reached, at))
+
+
+def choose_units(statistics: Statistics, way: str | None, indicators: BoolArray) -> CommonUnits:
+    """Shift and scale of every feature; ``"auto"`` is ``"standard"`` where units differ, and none where not."""
+    d = len(indicators)
+    if way == "auto":
+        way = "standard" if units_differ(statistics, indicators) else None
+    shift, scale = np.zeros(d), np.ones(d)
+    deviation = np.sqrt(statistics.m2 / np.maximum(statistics.count, 1.0))
+    if way == "standard":
+        shift, scale = statistics.mean, deviation
+    elif way == "minmax" and statistics.low is not None and statistics.high is not None:
+        shift, scale = statistics.low, statistics.high - statistics.low
+    elif way == "robust" and statistics.quantiles is not None:
+        first, middle, third = (statistics.quantiles[np.searchsorted(QUANTILES, q - 1e-9)] for q in (0.25, 0.5, 0.75))
+        # where half of all cells are the same, quartiles say nothing
+        shift, scale = middle, np.where(third > first, third - first, NORMAL_QUARTILES * deviation)
+    else:
+        assert way is None
+    scale = np.where(scale > 1 / LARGEST, scale, 1.0)
+    return CommonUnits(np.where(indicators, 0.0, shift), np.where(indicators, _MISMATCH, scale), way)
+
+
+def units_differ(statistics: Statistics, indicators: BoolArray) -> bool:
+    """Whether the largest standard deviation is over ten times the median one.
+
+    Beside numbers, categories have other units by nature. Features that never vary have none. Small deviations are no sign:
+    a pixel at the rim hardly ever varies, and has the same unit as all others.
+    """
+    deviation = np.sqrt(statistics.m2 / np.maximum(statistics.count, 1.0))
+    varying = deviation[(deviation > 1 / LARGEST) & ~indicators]
+    if not len(varying):
+        return False
+    if indicators.any():
+        return True
+    return bool(varying.max() > FAR_APART * np.median(varying))
