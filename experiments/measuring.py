@@ -18,13 +18,14 @@ from intarsia.algorithms import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.algorithms.one_shot import DEVIATIONS
 from intarsia.assumptions import order_preservation_rate
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
-from intarsia.core.densities import Gaussian
+from intarsia.core.densities import Density
 from intarsia.core.distances import Extent, extent_of, nearest_centre
 from intarsia.core.force import exact_forces, gaussian_extent
 from intarsia.core.meta_clustering import LocalCentroids, objective
 from intarsia.core.observed_kmeans import lloyd
 from intarsia.core.search import ForceProblem
 from intarsia.datasets import Split
+from intarsia.density_messages import unpacked
 from intarsia.frames import read_table
 from intarsia.messages import LocalSummary, Reply, Request, Summarize, encode
 from intarsia.metrics import (
@@ -195,7 +196,7 @@ class Summarised(NamedTuple):
 
     owner: np.ndarray
     seen: np.ndarray
-    densities: list[Gaussian]
+    densities: list[Density]
     sizes: np.ndarray
     extent: Extent
 
@@ -205,16 +206,15 @@ def summarised(split: Split, summaries: Mapping[str, LocalSummary]) -> Summarise
     for i, name in enumerate(split.names):
         summary = summaries[name]
         index = [split.feature_names.index(feature) for feature in summary.features]
-        for values, counts, covariance, size in zip(
-            summary.values, summary.counts, summary.covariances or (), summary.sizes, strict=True
+        for values, counts, density, size in zip(
+            summary.values, summary.counts, summary.densities or (), summary.sizes, strict=True
         ):
             mask = np.zeros(len(split.feature_names), dtype=bool)
             mask[np.array(index)[counts > 0]] = True
-            order = np.argsort(np.array(index)[counts > 0])
-            cov = covariance[order] if covariance.ndim == 1 else covariance[np.ix_(order, order)]
+            place = np.argsort(np.argsort(np.array(index)[counts > 0]))
             owner.append(i)
             seen.append(mask)
-            densities.append(Gaussian(values[counts > 0][order], cov))
+            densities.append(unpacked(density, values[counts > 0]).placed(place, len(place)))
             sizes.append(size)
     extent = gaussian_extent(densities, np.array(seen), DEVIATIONS)
     return Summarised(np.array(owner), np.array(seen), densities, np.array(sizes), extent)

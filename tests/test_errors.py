@@ -213,7 +213,7 @@ def test_a_failing_local_algorithm_is_named_without_its_text_but_in_process_the_
     with pytest.raises(
         ex.LocalAlgorithmError, match=r"participant 'a': Broken failed on 12 rows with a ValueError"
     ) as error:
-        intarsia.cluster({"a": frame, "b": table()}, 2, local={"a": Broken()}, random_state=0)
+        intarsia.cluster({"a": frame, "b": table()}, 2, local={"a": Broken()}, max_rounds=0, random_state=0)
     assert str(CANARY) not in str(error.value)
     assert str(CANARY) in str(error.value.__cause__.__cause__)
 
@@ -243,7 +243,10 @@ SETTINGS = [
     ({"method": "one_shot", "force": "weak"}, "force must be one of"),
     ({"method": "one_shot", "density": "poisson"}, "density must be one of"),
     ({"method": "one_shot", "exponent": 0}, "exponent must be a number above 0"),
-    ({"method": "one_shot", "metric": "cosine"}, "force='exact' needs metric='euclidean'.*force='sampled'"),
+    (
+        {"method": "one_shot", "force": "exact", "metric": "cosine"},
+        "force='exact' needs metric='euclidean'.*force='sampled'",
+    ),
     ({"method": "one_shot", "n_proxies": 0}, "n_proxies"),
     ({"method": "one_shot", "n_proxies": 10**9}, "n_proxies must be a whole number from 1 to 100000"),
     ({"method": "one_shot", "softening": float("inf")}, "softening"),

@@ -15,10 +15,15 @@ from intarsia.messages import (
     Columns,
     Describe,
     Description,
+    DirichletDensity,
+    DiscreteBlock,
+    DiscreteDensity,
     Failure,
+    GaussianDensity,
     Label,
     Labelled,
     LocalSummary,
+    LowRankDensity,
     Refine,
     Refinement,
     Summarize,
@@ -194,20 +199,43 @@ def test_a_malformed_reply_is_refused_by_name(lie):
 
 
 ONE_SHOT_LIES = {
-    "too few covariances": lambda r: changed(r, covariances=r.covariances[:1]),
-    "a covariance of the wrong shape": lambda r: changed(r, covariances=(np.ones(5),) * len(r.covariances)),
-    "an infinite covariance": lambda r: changed(r, covariances=tuple(c * np.inf for c in r.covariances)),
+    "too few densities": lambda r: changed(r, densities=r.densities[:1]),
+    "a covariance of the wrong shape": lambda r: with_density(r, GaussianDensity(covariance=np.ones(5))),
+    "an infinite covariance": lambda r: with_density(r, GaussianDensity(covariance=np.full(2, np.inf))),
+    "no symmetry": lambda r: with_density(r, GaussianDensity(covariance=np.array([[1.0, 0.5], [0.0, 1.0]]))),
+    "factors of other features": lambda r: with_density(
+        r, LowRankDensity(diagonal=np.ones(2), factors=np.ones((3, 1)))
+    ),
+    "a negative rest": lambda r: with_density(r, LowRankDensity(diagonal=-np.ones(2), factors=np.ones((2, 1)))),
+    "infinite factors": lambda r: with_density(r, LowRankDensity(diagonal=np.ones(2), factors=np.full((2, 1), np.nan))),
+    "no shares": lambda r: with_density(r, DirichletDensity(alpha=np.zeros(2), total=1.0)),
+    "shares of nothing": lambda r: with_density(r, DirichletDensity(alpha=np.ones(2), total=0.0)),
+    "half of the outcomes": lambda r: with_density(r, coded(share=[0.5, 0.25])),
+    "columns twice": lambda r: with_density(r, coded(columns=[0, 0])),
+    "outcomes that are no numbers": lambda r: with_density(r, coded(outcome=np.nan)),
+    "a fidelity of the wrong shape": lambda r: changed(r, fidelity=np.ones((1, 3))),
     "a box of the wrong shape": lambda r: changed(r, low=r.low[:, :1]),
     "moments that do not fit": lambda r: changed(r, moments=changed_moments(r)),
-    "a negative variance": lambda r: changed(r, covariances=tuple(-1.0 - np.abs(c) for c in r.covariances)),
+    "a negative variance": lambda r: with_density(r, GaussianDensity(covariance=-np.ones(2))),
     "a box that is none": lambda r: changed(r, low=r.high + 1.0),
     "an infinite box": lambda r: changed(r, high=r.high * np.inf),
     "levels without a feature": lambda r: changed(r, levels={"sex": ("f", "m")}),
     "more filled cells than rows": lambda r: changed(r, filled=r.filled + 1000),
     "no rows": lambda r: changed(r, n_rows=0),
     "far too large": lambda r: changed(r, values=r.values + 1e300),
-    "no covariances": lambda r: changed(r, covariances=None),
+    "no densities": lambda r: changed(r, densities=None),
 }
+
+
+def with_density(reply, density):
+    return changed(reply, densities=(density,) * len(reply.densities))
+
+
+def coded(columns=(0, 1), share=(0.5, 0.5), outcome=1.0):
+    block = DiscreteBlock(
+        columns=np.array(columns), outcomes=np.array([[0.0, 0.0], [outcome, 1.0]]), probabilities=np.array(share)
+    )
+    return DiscreteDensity(blocks=(block,))
 
 
 def changed_moments(reply):
@@ -393,7 +421,7 @@ def test_a_participant_asked_twice_clusters_once_and_answers_the_same():
     first, again = (participant.handle(Summarize(**ask)) for _ in range(2))
     dense = participant.handle(Summarize(**ask, density="gaussian"))
     assert encode(first) == encode(again)
-    assert dense.covariances is not None
+    assert dense.densities is not None
     assert len(calls) == 1
     participant.handle(Summarize(**{**ask, "seed": 1}))
     assert len(calls) == 2

@@ -15,6 +15,7 @@
     │   ├── MissingCellsError               empty cells where the chosen way needs them filled
     │   ├── TooFewRowsError                 fewer rows than clusters asked for
     │   ├── TooFewClustersError             more global clusters asked for than local ones exist
+    │   ├── DensityError                    rows that a chosen kind of density cannot describe
     │   ├── DisjointFeaturesError           participants that share no column with the others
     │   └── UnknownFeaturesError            columns that the fitted model never saw
     ├── DatasetError                        a dataset file is not there, or not the expected one
@@ -81,6 +82,10 @@ class TooFewRowsError(InputError):
 
 class TooFewClustersError(InputError):
     """More global clusters asked for than there are local ones to build them from."""
+
+
+class DensityError(InputError):
+    """Rows that the chosen kind of density cannot describe."""
 
 
 class DisjointFeaturesError(InputError):

@@ -66,6 +66,51 @@ class Centres(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     high: Array
 
 
+class GaussianDensity(
+    msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, tag_field="kind", tag="gaussian"
+):
+    """Around the centroid: 1-d for a diagonal covariance, 2-d for a full one."""
+
+    covariance: Array
+
+
+class LowRankDensity(
+    msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, tag_field="kind", tag="low_rank"
+):
+    """Around the centroid: a covariance of diag(diagonal) + factors factorsᵀ."""
+
+    diagonal: Array
+    factors: Array
+
+
+class DirichletDensity(
+    msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, tag_field="kind", tag="dirichlet"
+):
+    """Shares of a total."""
+
+    alpha: Array
+    total: float
+
+
+class DiscreteBlock(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
+    """Columns that are drawn together: outcomes × columns, and their probabilities."""
+
+    columns: Array
+    outcomes: Array
+    probabilities: Array
+
+
+class DiscreteDensity(
+    msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, tag_field="kind", tag="discrete"
+):
+    """Independent draws of codes and levels."""
+
+    blocks: tuple[DiscreteBlock, ...]
+
+
+AnyDensity = GaussianDensity | LowRankDensity | DirichletDensity | DiscreteDensity
+
+
 # -- requests -----------------------------------------------------------------------------------------------------
 
 
@@ -80,7 +125,8 @@ class Summarize(Message, frozen=True, tag="query.summarize"):
 
     ``n_clusters`` is the number of global clusters, None if unknown. ``n_local_clusters`` fixes how many to look for;
     otherwise the participant chooses up to ``max_local_clusters``. Without ``columns`` it lays out its rows by its own
-    levels, clusters them in units of its own (``scale``), reports in original units, and adds its moments.
+    levels, clusters them in units of its own (``scale``), reports in original units, and adds its moments. With
+    ``n_proxies`` it measures how close so many points of each density are to the rows they stand for.
     """
 
     seed: int
@@ -91,6 +137,7 @@ class Summarize(Message, frozen=True, tag="query.summarize"):
     scale: str | None = None
     density: str | None = None
     bounding_boxes: bool = False
+    n_proxies: int = 0
 
 
 class Refine(Message, frozen=True, tag="query.refine"):
@@ -138,10 +185,10 @@ class LocalSummary(Message, frozen=True, tag="reply.summary"):
     """All that leaves a participant about its clusters: centroid, count per feature, size, density, box.
 
     ``values`` and ``counts`` are clusters × features; an entry with count 0 is hidden. ``clarity`` is the mean silhouette of
-    the least clear cluster, where the participant looked at silhouettes. ``covariances`` has one array
-    per cluster over the features that the cluster sees: 1-d for a diagonal, 2-d for a full matrix. ``features`` are those
-    that the rows were laid out by, ``levels`` the participant's own. ``n_rows`` counts all rows, noise and rows left out
-    too, and ``filled`` per feature the cells that are there.
+    the least clear cluster, where the participant looked at silhouettes. ``densities`` has one entry per cluster, over the
+    features that the cluster sees; ``fidelity`` (clusters × 4) how close each is. ``features`` are those that the rows were
+    laid out by, ``levels`` the participant's own. ``n_rows`` counts all rows, noise and rows left out too, and ``filled``
+    per feature the cells that are there.
     """
 
     features: tuple[str, ...]
@@ -152,7 +199,8 @@ class LocalSummary(Message, frozen=True, tag="reply.summary"):
     sizes: Array
     levels: dict[str, tuple[str, ...]] = {}
     clarity: float | None = None
-    covariances: tuple[Array, ...] | None = None
+    densities: tuple[AnyDensity, ...] | None = None
+    fidelity: Array | None = None
     low: Array | None = None
     high: Array | None = None
     moments: Moments | None = None

@@ -127,7 +127,8 @@ class Aggregation:
 class Outcome:
     """What the coordinator knows at the end. No label is in it: those stay with the participants.
 
-    ``clarity`` is the mean silhouette of each participant's least clear local cluster, where it was looked at.
+    ``clarity`` is the mean silhouette of each participant's least clear local cluster, where it was looked at, and
+    ``fidelity`` how close proxies of each local cluster are to its rows, where that was measured.
     """
 
     model: GlobalModel
@@ -143,6 +144,7 @@ class Outcome:
     merge_tree: MergeTree | None = None
     silhouettes: Mapping[int, float] = field(default_factory=dict)
     coverage: Coverage | None = None
+    fidelity: FloatArray | None = None
 
     @property
     def groups(self) -> IntArray:

@@ -86,6 +86,7 @@ class Stored(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     units: str | None = None
     rows: Array | None = None
     filled: Array | None = None
+    fidelity: Array | None = None
 
 
 Labels = Mapping[str, Array]
@@ -213,6 +214,7 @@ def _stored(
         units=model.units,
         rows=None if outcome.coverage is None else outcome.coverage.rows,
         filled=None if outcome.coverage is None else outcome.coverage.filled,
+        fidelity=outcome.fidelity,
     )
 
 
@@ -250,6 +252,7 @@ def _outcome(stored: Stored) -> Outcome:
         if stored.tree is None
         else MergeTree(stored.tree.n_leaves, stored.tree.merges, stored.tree.strengths),
         silhouettes=stored.silhouettes,
+        fidelity=stored.fidelity,
         coverage=None if stored.rows is None or stored.filled is None else Coverage(stored.rows, stored.filled),
     )
 
@@ -281,11 +284,15 @@ def _wrong_shapes(stored: Stored) -> Iterator[str]:
         array = getattr(stored, name)
         if array.shape != shape or array.dtype.kind != kind:
             yield f"{name} has not the shape or type that it should"
-    for name, maybe in (("variances", stored.variances), ("cells", stored.cells)):
-        if maybe is not None and (maybe.shape != (k, d) or maybe.dtype.kind != "f"):
-            yield f"{name} have not the shape or type that they should"
-    for name, maybe, shape in (("rows", stored.rows, (n,)), ("filled", stored.filled, (n, d))):
-        if maybe is not None and (maybe.shape != shape or maybe.dtype.kind != "i"):
+    optional = {
+        **dict.fromkeys(("variances", "cells"), ((k, d), "f")),
+        "rows": ((n,), "i"),
+        "filled": ((n, d), "i"),
+        "fidelity": ((m, 4), "f"),
+    }
+    for name, (shape, kind) in optional.items():
+        maybe = getattr(stored, name)
+        if maybe is not None and (maybe.shape != shape or maybe.dtype.kind != kind):
             yield f"{name} have not the shape or type that they should"
     if not all(sizes.shape == (k,) and sizes.dtype.kind == "i" for sizes in stored.sizes.values()):
         yield "sizes have not the shape or type that they should"

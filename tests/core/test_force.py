@@ -6,9 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import gammaln
 
-from intarsia.core.densities import Gaussian
+from intarsia.core.densities import Dirichlet, Gaussian, LowRankGaussian, fit_density
 from intarsia.core.distances import Extent, extent_of
-from intarsia.core.force import exact_forces, gaussian_extent, inverse_power_moment, sampled_forces
+from intarsia.core.force import (
+    exact_forces,
+    gaussian_extent,
+    has_exact_force,
+    inverse_power_moment,
+    low_rank_moment,
+    sampled_forces,
+)
+from intarsia.exceptions import SettingError
 from tests import naive
 
 
@@ -165,3 +173,90 @@ def test_blocks_do_not_change_the_answer(monkeypatch):
     whole = inverse_power_moment(variances, squares, 0.01, 2.0)
     monkeypatch.setattr("intarsia.core.force._BLOCK", 700)
     np.testing.assert_allclose(inverse_power_moment(variances, squares, 0.01, 2.0), whole, rtol=1e-12)
+
+
+def _low_rank(rng, d, r, hollow):
+    diagonal = 10.0 ** rng.uniform(-2, 0) * rng.random(d) ** 2 * (rng.random(d) >= hollow)
+    return LowRankGaussian(
+        rng.normal(size=d) * rng.choice([0, 1.0]), diagonal, rng.normal(size=(d, r)) * rng.uniform(0, 1)
+    )
+
+
+def _written_out(g):
+    if not isinstance(g, LowRankGaussian):
+        return g
+    return Gaussian(g.mean, np.diag(g.diagonal) + g.factors @ g.factors.T)
+
+
+@given(
+    st.integers(7, 60),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.sampled_from([0.5, 2.0, 3.0, 6.0]),
+    st.sampled_from([0.3, 0.01, 0.001]),
+    st.integers(0, 2**32 - 1),
+)
+def test_factors_give_what_the_covariance_written_out_gives(d, hollow, w, s, seed):
+    rng = np.random.default_rng(seed)
+    densities = [_low_rank(rng, d, int(rng.integers(0, 3)), hollow) for _ in range(3)]
+    densities.append(Gaussian(rng.normal(size=d), rng.random(d)))
+    seen = np.ones((4, d), dtype=bool)
+    extent = gaussian_extent(densities, seen, 2.0)
+    fast = exact_forces(densities, seen, extent, w, s)
+    np.testing.assert_allclose(fast, exact_forces([_written_out(g) for g in densities], seen, extent, w, s), rtol=1e-6)
+    np.testing.assert_array_equal(fast, fast.T)
+
+
+@given(st.integers(7, 40), st.sampled_from([0.0, 0.5]), st.integers(0, 2**32 - 1))
+def test_factors_give_the_paper_s_force_too(d, hollow, seed):
+    rng = np.random.default_rng(seed)
+    densities = [_low_rank(rng, d, 1, hollow) for _ in range(2)]
+    seen, extent = np.ones((2, d), dtype=bool), Extent(-np.ones(d), np.ones(d))
+    written = exact_forces([_written_out(g) for g in densities], seen, extent, 2.0, 0.0)
+    np.testing.assert_allclose(exact_forces(densities, seen, extent, 2.0, 0.0), written, rtol=1e-4)
+
+
+def test_without_variance_off_the_factors_the_paper_s_force_is_infinite_only_on_their_plane():
+    factors = np.zeros((1, 9, 2))
+    factors[0, 0, 0] = factors[0, 1, 1] = 1.0
+    on, off = np.zeros((1, 9)), np.zeros((1, 9))
+    on[0, 0], off[0, 5] = 1.0, 1.0
+    assert np.isinf(low_rank_moment(np.zeros((1, 9)), factors, on, 0.0, 2.0)[0])
+    exact = inverse_power_moment(np.array([[1.0, 1.0, 0.0]]), np.array([[0.0, 0.0, 1.0]]), 0.0, 2.0)[0]
+    assert low_rank_moment(np.zeros((1, 9)), factors, off, 0.0, 2.0)[0] == pytest.approx(exact, rel=1e-6)
+
+
+def test_parallel_factors_are_not_taken_for_singular():
+    f = np.ones((1, 12, 1))
+    twice = low_rank_moment(np.full((1, 12), 1e-14), np.concatenate([f, f], axis=2), np.ones((1, 12)), 0.0, 2.0)
+    once = low_rank_moment(np.full((1, 12), 1e-14), np.sqrt(2) * f, np.ones((1, 12)), 0.0, 2.0)
+    np.testing.assert_allclose(twice, once, rtol=1e-3)
+
+
+def test_all_kinds_of_gaussians_mix(monkeypatch):
+    rng = np.random.default_rng(7)
+    seen = rng.random((9, 30)) < 0.8
+    densities = []
+    for k, row in enumerate(seen):
+        g = _low_rank(rng, 30, 1 + k % 2, 0.0).on(row)
+        densities.append((g, Gaussian(g.mean, g.diagonal), _written_out(g))[k % 3])
+    extent = gaussian_extent(densities, seen, 2.0)
+    mixed = exact_forces(densities, seen, extent, 2.0, 0.01)
+    np.testing.assert_allclose(
+        mixed, exact_forces([_written_out(g) for g in densities], seen, extent, 2.0, 0.01), rtol=1e-6
+    )
+    monkeypatch.setattr("intarsia.core.force._BLOCK", 700)
+    np.testing.assert_allclose(exact_forces(densities, seen, extent, 2.0, 0.01), mixed, rtol=1e-10)
+
+
+def test_only_gaussians_have_exact_forces():
+    codes = fit_density(np.zeros((4, 2)), np.ones((4, 2), dtype=bool), "discrete")
+    shares = Dirichlet.of(np.ones(2))
+    assert [has_exact_force(density) for density in (codes, shares)] == [False, False]
+    assert has_exact_force(Gaussian(np.zeros(2), np.ones(2)))
+    assert has_exact_force(LowRankGaussian(np.zeros(2), np.ones(2), np.zeros((2, 1))))
+    seen = np.ones((2, 2), dtype=bool)
+    extent = gaussian_extent([codes, shares], seen, 2.0)
+    assert extent.low[0] == pytest.approx(0.5 - 2 * np.sqrt(1 / 12))
+    assert extent.high[0] == pytest.approx(0.5 + 2 * np.sqrt(1 / 12))
+    with pytest.raises(SettingError, match="2 of 2 densities are of other kinds"):
+        exact_forces([codes, shares], seen, extent, 2.0, 0.01)

@@ -22,6 +22,7 @@ from intarsia.core.features import (
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.core.units import QUANTILES, CommonUnits, choose_units, pool
+from intarsia.density_messages import problem_of
 from intarsia.exceptions import (
     DisjointFeaturesError,
     DuplicateColumnError,
@@ -194,6 +195,7 @@ class Gathered:
     owner: IntArray
     sizes: IntArray
     coverage: Coverage
+    fidelity: FloatArray | None = None
     clarity: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -219,8 +221,15 @@ def gather(study: Study, summaries: Mapping[str, LocalSummary]) -> Gathered:
         np.concatenate(owner),
         np.concatenate(sizes),
         Coverage(np.array([summaries[name].n_rows for name in study.participants], dtype=np.intp), filled),
+        _fidelity(study, summaries),
         {name: summary.clarity for name, summary in summaries.items() if summary.clarity is not None},
     )
+
+
+def _fidelity(study: Study, summaries: Mapping[str, LocalSummary]) -> FloatArray | None:
+    sent = [summaries[name].fidelity for name in study.participants]
+    there = [part for part in sent if part is not None]
+    return np.concatenate(there) if len(there) == len(sent) else None
 
 
 def unheard_of(study: Study, name: str, summary: LocalSummary) -> Iterator[tuple[str, IntArray]]:
@@ -353,16 +362,15 @@ def check_summary(name: str, reply: LocalSummary) -> None:
     _require(reply.clarity is None or -1 <= reply.clarity <= 1, name, "a clarity that is no silhouette")
     _require(bool((reply.sizes > 0).all() and (reply.sizes < _MOST_ROWS).all()), name, "a cluster without rows")
     _check_numbers(name, reply.values, reply.counts)
-    if reply.covariances is not None:
-        _require(len(reply.covariances) == len(reply.sizes), name, "not one covariance per cluster")
-        for covariance, counts in zip(reply.covariances, reply.counts, strict=True):
-            d = int((counts > 0).sum())
-            _require(covariance.shape in {(d,), (d, d)}, name, "a covariance of the wrong shape")
-            _require(_is_moderate(covariance, squared=True), name, "a covariance that is not finite or far too large")
-            variances = covariance if covariance.ndim == 1 else np.diagonal(covariance)
-            _require(bool((variances >= 0).all()), name, "a negative variance")
-            symmetric = covariance.ndim == 1 or np.allclose(covariance, covariance.T, rtol=1e-6)
-            _require(symmetric, name, "a covariance that is not symmetric")
+    if reply.densities is not None:
+        _require(len(reply.densities) == len(reply.sizes), name, "not one density per cluster")
+        for density, counts in zip(reply.densities, reply.counts, strict=True):
+            problem = problem_of(density, int((counts > 0).sum()))
+            _require(problem is None, name, str(problem))
+    if reply.fidelity is not None:
+        fits = reply.fidelity.shape == (len(reply.sizes), 4) and reply.fidelity.dtype.kind == "f"
+        sane = fits and not (np.isinf(reply.fidelity[:, :3]) | (reply.fidelity[:, :3] < 0)).any()
+        _require(sane, name, "a fidelity that is none")
     if reply.low is not None and reply.high is not None:
         _require(reply.low.shape == shape and reply.high.shape == shape, name, "a bounding box of the wrong shape")
         inside = _is_moderate(reply.low) and _is_moderate(reply.high) and bool((reply.low <= reply.high).all())

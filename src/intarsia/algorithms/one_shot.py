@@ -30,22 +30,23 @@ from intarsia.algorithms.base import (
 )
 from intarsia.core.agglomeration import MergeTree, agglomerate, same_owner
 from intarsia.core.centroids import MaskedCentroids, merge
-from intarsia.core.densities import Gaussian, sample_inside
+from intarsia.core.densities import Density, sample_inside
 from intarsia.core.distances import Extent, Metric, extent_of
 from intarsia.core.features import indicators
-from intarsia.core.force import exact_forces, gaussian_extent, sampled_forces
+from intarsia.core.force import exact_forces, gaussian_extent, has_exact_force, sampled_forces
 from intarsia.core.meta_clustering import by_size
 from intarsia.core.mixture import pooled_squares
 from intarsia.core.n_clusters import expected_distances, silhouette
 from intarsia.core.randomness import stream
 from intarsia.core.search import ForceProblem, margins, search_forces
 from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.density_messages import unpacked
 from intarsia.exceptions import DisjointFeaturesError, ProtocolError, TooFewClustersError
 from intarsia.messages import Assign, Labelled, LocalSummary, Moments, Reply, Summarize
 from intarsia.results import Aggregation, Outcome
 
 AGGREGATIONS = ("search", "greedy")
-FORCES = ("exact", "sampled")
+FORCES = ("auto", "exact", "sampled")
 DEVIATIONS = 2.0  # how many standard deviations count as reached when there are no points to look at
 STRONGEST = 1e100  # without softening the force between equal points is infinite; sums must not be
 MAX_LOCAL_CLUSTERS = 20  # how far a participant looks when nobody knows K
@@ -93,12 +94,13 @@ class OneShotAlgorithm:
     n_starts: int = 30
     n_local_clusters: Mapping[str, int] | int | None = None
     scale: str | None = None
-    force: str = "exact"
+    force: str = "auto"
     exponent: float = 2.0
     softening: float = 0.01
     density: str = "gaussian"
     n_proxies: int = 100
     bounding_boxes: bool = False
+    fidelity: bool = False
     allow_partial: bool = False
     metric: Metric = "euclidean"
     seed: int = 0
@@ -125,12 +127,13 @@ class OneShotAlgorithm:
             scale=self.scale,
             density=self.density,
             bounding_boxes=self.bounding_boxes,
+            n_proxies=self.n_proxies if self.fidelity else 0,
         )
 
     def _summarized(self, summaries: Mapping[str, LocalSummary]) -> Step:
         for name, summary in summaries.items():
             check_summary(name, summary)
-            if summary.covariances is None:
+            if summary.densities is None:
                 raise ProtocolError(f"participant {name!r} sent no densities, which were asked for")
         described = {name: _columns_of(summary) for name, summary in summaries.items()}
         study = make_study(described, self.scale, allow_partial=self.allow_partial)
@@ -153,10 +156,11 @@ class OneShotAlgorithm:
             )
 
     def _attraction(
-        self, study: Study, gathered: Gathered, densities: Sequence[Gaussian], summaries: Mapping[str, LocalSummary]
+        self, study: Study, gathered: Gathered, densities: Sequence[Density], summaries: Mapping[str, LocalSummary]
     ) -> Attraction:
         seen = gathered.centroids.seen
-        if self.force == "exact":
+        possible = self.metric == "euclidean" and all(map(has_exact_force, densities))
+        if self.force == "exact" or (self.force == "auto" and possible):
             extent = gaussian_extent(densities, seen, DEVIATIONS)
             forces = exact_forces(densities, seen, extent, self.exponent, self.softening)
             return Attraction(np.minimum(forces, STRONGEST), extent)
@@ -166,7 +170,7 @@ class OneShotAlgorithm:
         return Attraction(np.minimum(forces, STRONGEST), extent)
 
     def _proxies(
-        self, study: Study, gathered: Gathered, densities: Sequence[Gaussian], summaries: Mapping[str, LocalSummary]
+        self, study: Study, gathered: Gathered, densities: Sequence[Density], summaries: Mapping[str, LocalSummary]
     ) -> list[FloatArray]:
         """generateProxyClusters: points of every density, inside its bounding box where there is one."""
         boxes = _boxes(study, gathered, summaries)
@@ -179,7 +183,7 @@ class OneShotAlgorithm:
         return proxies
 
     def _group(
-        self, study: Study, gathered: Gathered, densities: Sequence[Gaussian], attraction: Attraction
+        self, study: Study, gathered: Gathered, densities: Sequence[Density], attraction: Attraction
     ) -> Grouping:
         forces, owner = attraction.forces, gathered.owner
         tree = agglomerate(forces)
@@ -205,7 +209,7 @@ class OneShotAlgorithm:
         return Grouping(found.groups, aggregation, tree, silhouettes)
 
     def _silhouettes(
-        self, gathered: Gathered, densities: Sequence[Gaussian], attraction: Attraction, tree: MergeTree
+        self, gathered: Gathered, densities: Sequence[Density], attraction: Attraction, tree: MergeTree
     ) -> dict[int, float]:
         """The silhouette of every number of groups from 2 on.
 
@@ -244,14 +248,14 @@ def _in_common_units(study: Study, gathered: Gathered) -> Gathered:
     return replace(gathered, centroids=MaskedCentroids.of(values, gathered.centroids.counts))
 
 
-def _densities(study: Study, gathered: Gathered, summaries: Mapping[str, LocalSummary]) -> list[Gaussian]:
+def _densities(study: Study, gathered: Gathered, summaries: Mapping[str, LocalSummary]) -> list[Density]:
     """Everybody's densities, in the order of the gathered clusters, in common units."""
     densities, seen = [], iter(gathered.centroids.seen)
     for name in study.participants:
         summary, index = summaries[name], study.space.index(summaries[name].features)
-        for values, counts, covariance in zip(summary.values, summary.counts, summary.covariances or (), strict=True):
+        for values, counts, packed in zip(summary.values, summary.counts, summary.densities or (), strict=True):
             own, all_seen = index[counts > 0], np.flatnonzero(next(seen))
-            density = Gaussian(values[counts > 0], covariance).scaled(study.shift[own], study.scale[own])
+            density = unpacked(packed, values[counts > 0]).scaled(study.shift[own], study.scale[own])
             # levels that the participant never had are zeros that do not vary
             at = np.searchsorted(all_seen, own)
             densities.append(density if len(at) == len(all_seen) else density.placed(at, len(all_seen)))
@@ -289,7 +293,7 @@ def _reach(proxies: Sequence[FloatArray], seen: BoolArray) -> Extent:
 def _outcome(
     study: Study,
     gathered: Gathered,
-    densities: Sequence[Gaussian],
+    densities: Sequence[Density],
     attraction: Attraction,
     grouping: Grouping,
     metric: Metric,
@@ -309,17 +313,17 @@ def _outcome(
         aggregation=grouping.aggregation,
         clarity=gathered.clarity,
         coverage=gathered.coverage,
+        fidelity=gathered.fidelity,
         merge_tree=grouping.tree,
         silhouettes=grouping.silhouettes,
     )
 
 
-def _squares(gathered: Gathered, densities: Sequence[Gaussian]) -> FloatArray:
+def _squares(gathered: Gathered, densities: Sequence[Density]) -> FloatArray:
     """Sums of squares of every local cluster around its own mean, as its density has them."""
     variances = np.zeros(gathered.centroids.values.shape)
     for z, density in enumerate(densities):
-        covariance = density.covariance
-        variances[z, gathered.centroids.seen[z]] = covariance if covariance.ndim == 1 else np.diagonal(covariance)
+        variances[z, gathered.centroids.seen[z]] = density.variances
     return variances * gathered.centroids.counts
 
 

@@ -1,26 +1,32 @@
 """A density fitted to each local cluster, and points drawn from it (Algorithm 2, fitPDF).
 
-A Gaussian is a mean and either a full covariance matrix (2-d) or its diagonal (1-d).
+Gaussians (this module) for measurements, a Dirichlet for compositions (:mod:`~intarsia.core.dirichlet`), a discrete one for
+codes (:mod:`~intarsia.core.discrete`). All of them have a mean and variances, marginals, other units, and can be sampled.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import eigh
 
 from intarsia.core.centroids import centroids_of_rows
+from intarsia.core.dirichlet import Dirichlet, fit_dirichlet
+from intarsia.core.discrete import Block, Discrete, fit_discrete
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import SettingError
 
-DENSITIES = ("gaussian", "gaussian_full", "gaussian_diagonal")
+DENSITIES = ("gaussian", "gaussian_full", "gaussian_low_rank", "gaussian_diagonal", "dirichlet", "discrete")
 _PARAMETERS_PER_POINT = 0.33  # the limit that DataSHIELD sets (nfilter.glm): a model must not retell its data
+_ROWS_WITHIN = 5  # a variance within all clusters counts as if so many rows of the cluster had shown it
 _TRIES = 100
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """A normal density over the features that its cluster sees."""
+    """A normal density over the features that its cluster sees; its covariance is full (2-d) or only a diagonal (1-d)."""
 
     mean: FloatArray
     covariance: FloatArray
@@ -45,11 +51,9 @@ class Gaussian:
 
     def placed(self, at: IntArray, width: int) -> Gaussian:
         """The density over more features, its own at these places, the others constant at 0."""
-        mean = np.zeros(width)
-        mean[at] = self.mean
         covariance = np.zeros((width,) * self.covariance.ndim)
         covariance[at if self.covariance.ndim == 1 else np.ix_(at, at)] = self.covariance
-        return Gaussian(mean, covariance)
+        return Gaussian(_placed(self.mean, at, width), covariance)
 
     def scaled(self, shift: FloatArray, scale: FloatArray) -> Gaussian:
         """The density of (x − shift) / scale."""
@@ -63,27 +67,169 @@ class Gaussian:
         return rng.multivariate_normal(self.mean, self.covariance, size=n, check_valid="ignore", method="eigh")
 
 
-def fit_gaussian(rows: FloatArray, observed: BoolArray, density: str = "gaussian") -> Gaussian:
-    """The maximum-likelihood Gaussian of one cluster's rows.
+@dataclass(frozen=True)
+class LowRankGaussian:
+    """N(mean, diag(diagonal) + F Fᵀ): independent features plus a few directions F (d × r) that they share."""
 
-    ``"gaussian"`` takes the full covariance where the cluster has points enough for it (parameters ≤ 0.33 × points,
-    no empty cell) and its diagonal elsewhere; the other two always do what they say, but for empty cells, which leave
-    only the diagonal. Every feature must be observed at least once.
+    mean: FloatArray
+    diagonal: FloatArray
+    factors: FloatArray
+
+    @property
+    def variances(self) -> FloatArray:
+        """The diagonal of the covariance."""
+        return np.asarray(self.diagonal + np.square(self.factors).sum(axis=1))
+
+    @property
+    def n_parameters(self) -> int:
+        """How many numbers describe it: d + d + d·r − r(r−1)/2, for F may be turned without changing F Fᵀ."""
+        return _low_rank_parameters(*self.factors.shape)
+
+    def on(self, features: BoolArray) -> LowRankGaussian:
+        """The marginal over some of its features."""
+        return LowRankGaussian(self.mean[features], self.diagonal[features], self.factors[features])
+
+    def placed(self, at: IntArray, width: int) -> LowRankGaussian:
+        """The density over more features, its own at these places, the others constant at 0."""
+        factors = np.zeros((width, self.factors.shape[1]))
+        factors[at] = self.factors
+        return LowRankGaussian(_placed(self.mean, at, width), _placed(self.diagonal, at, width), factors)
+
+    def scaled(self, shift: FloatArray, scale: FloatArray) -> LowRankGaussian:
+        """The density of (x − shift) / scale."""
+        return LowRankGaussian(
+            (self.mean - shift) / scale, self.diagonal / np.square(scale), self.factors / scale[:, None]
+        )
+
+    def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
+        """N points from it."""
+        d, r = self.factors.shape
+        return np.asarray(
+            self.mean + rng.normal(size=(n, d)) * np.sqrt(self.diagonal) + rng.normal(size=(n, r)) @ self.factors.T
+        )
+
+
+def _placed(values: FloatArray, at: IntArray, width: int) -> FloatArray:
+    result = np.zeros(width)
+    result[at] = values
+    return result
+
+
+Density = Gaussian | LowRankGaussian | Dirichlet | Discrete
+
+
+def fit_density(
+    rows: FloatArray,
+    observed: BoolArray,
+    kind: str = "gaussian",
+    *,
+    within: FloatArray | None = None,
+    groups: Sequence[IntArray] = (),
+    names: Sequence[str] | None = None,
+) -> Density:
+    """The density of one cluster's rows. Every feature must be observed at least once.
+
+    ``"gaussian"`` is as rich as its points allow: the full covariance where it has no more parameters than 0.33 × points,
+    else a diagonal plus as many shared directions as that allows, else the diagonal. The other Gaussians always are
+    what they say; but rows with empty cells leave only the diagonal of any of them. Correlations are shrunk (see
+    :func:`shrinkage`), and variances drawn towards ``within``, those within all clusters of the participant, as if
+    5 rows had shown them: v = (n v + 5 within) / (n + 5). A column multiplied by a number multiplies the density.
+
+    ``"dirichlet"`` is for rows of shares, ``"discrete"`` for codes; ``groups`` are the columns (by index) of each one-hot
+    coded feature. Neither uses ``within``. A :class:`~intarsia.exceptions.DensityError` says why rows are neither, by the
+    ``names`` of columns or their numbers.
     """
-    if density not in DENSITIES:
-        raise SettingError(f"density must be one of {DENSITIES}. Got {density!r} instead.")
-    counts = np.maximum(observed.sum(axis=0), 1)
-    mean = centroids_of_rows(rows, observed, np.zeros(len(rows), dtype=np.intp), 1).values[0]
-    centred = np.where(observed, rows - mean, 0.0)
+    if kind not in DENSITIES:
+        raise SettingError(f"density must be one of {DENSITIES}. Got {kind!r} instead.")
+    names = range(rows.shape[1]) if names is None else names  # type: ignore[assignment]
+    assert names is not None
+    if kind == "dirichlet":
+        return fit_dirichlet(rows, observed, names)
+    if kind == "discrete":
+        return fit_discrete(rows, observed, groups, names)
+    return _fit_gaussian(rows, observed, _rank(kind, *rows.shape, complete=bool(observed.all())), within)
+
+
+def _rank(kind: str, n: int, d: int, *, complete: bool) -> int:
+    """How many directions features share: d for a full covariance, 0 for none."""
+    full, most = d + d * (d + 1) // 2, _PARAMETERS_PER_POINT * n
+    if kind == "gaussian_diagonal" or not complete:
+        return 0
+    if kind == "gaussian_full" or (kind == "gaussian" and full <= most):
+        return d
+    few = range(1, d)
+    if kind == "gaussian":
+        return max((r for r in few if _low_rank_parameters(d, r) <= most), default=0)
+    # more numbers than the full covariance has would be no saving; one direction is the least that can be called shared
+    return max((r for r in few if _low_rank_parameters(d, r) <= min(most, full)), default=min(1, d - 1))
+
+
+def _low_rank_parameters(d: int, r: int) -> int:
+    return d + d + d * r - r * (r - 1) // 2
+
+
+def _fit_gaussian(
+    rows: FloatArray, observed: BoolArray, rank: int, within: FloatArray | None
+) -> Gaussian | LowRankGaussian:
     n, d = rows.shape
-    affordable = d + d * (d + 1) / 2 <= _PARAMETERS_PER_POINT * n
-    if observed.all() and (density == "gaussian_full" or (density == "gaussian" and affordable)):
-        return Gaussian(mean, centred.T @ centred / n)
-    return Gaussian(mean, np.square(centred).sum(axis=0) / counts)
+    mean = centroids_of_rows(rows, observed, np.zeros(n, dtype=np.intp), 1).values[0]
+    centred = np.where(observed, rows - mean, 0.0)
+    counts = np.maximum(observed.sum(axis=0), 1)
+    variances = np.square(centred).sum(axis=0) / counts
+    drawn = variances if within is None else (counts * variances + _ROWS_WITHIN * within) / (counts + _ROWS_WITHIN)
+    if rank == 0:
+        return Gaussian(mean, drawn)
+    covariance = (1.0 - shrinkage(centred)) * (centred.T @ centred / n)
+    growth = np.sqrt(np.divide(drawn, variances, out=np.ones(d), where=variances > 0))
+    covariance *= np.outer(growth, growth)
+    np.fill_diagonal(covariance, drawn)
+    if rank == d:
+        return Gaussian(mean, covariance)
+    return LowRankGaussian(mean, *_leading(covariance, rank))
+
+
+def shrinkage(centred: FloatArray) -> float:
+    r"""How far the correlations r of these centred rows are to be moved towards 0: wholly (1) or not at all (0).
+
+    .. math:: \lambda = \sum_{i \ne j} \widehat{\mathrm{Var}}(r_{ij}) \Big/ \sum_{i \ne j} r_{ij}^2, \qquad
+              \widehat{\mathrm{Var}}(r_{ij}) = \frac{1}{n(n-1)} \sum_k (z_{ki} z_{kj} - r_{ij})^2
+
+    for columns z standardised with the variance over n: the optimal intensity of Schäfer and Strimmer (2005), A shrinkage
+    approach to large-scale covariance matrix estimation, target D with correlations. Constant columns take no part.
+    """
+    n = len(centred)
+    deviations = np.sqrt(np.square(centred).mean(axis=0))
+    z = centred[:, deviations > 0] / deviations[deviations > 0]
+    if n < 2 or z.shape[1] < 2:
+        return 1.0
+    squared = np.square(z.T @ z / n)
+    spread = (np.square(z).T @ np.square(z) / n - squared) / (n - 1)
+    np.fill_diagonal(squared, 0.0)
+    np.fill_diagonal(spread, 0.0)
+    return float(np.clip(spread.sum() / squared.sum(), 0.0, 1.0)) if squared.any() else 1.0
+
+
+def _leading(covariance: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
+    """Diagonal and factors: F = D^½ V (Λ − σ²)^½ of the leading eigenvectors of the correlations, σ² the mean of the rest.
+
+    Principal components with noise (Tipping and Bishop 1999), but for the diagonal, which gives every feature exactly its
+    variance. It is never negative: the correlations have ones on their diagonal, of which V Λ Vᵀ takes no more than all.
+    """
+    variances = np.diagonal(covariance)
+    some = variances > 0
+    deviations = np.sqrt(variances[some])
+    factors = np.zeros((len(variances), min(rank, len(deviations))))
+    if factors.size:
+        d, r = len(deviations), factors.shape[1]
+        correlations = covariance[np.ix_(some, some)] / np.outer(deviations, deviations)
+        values, vectors = eigh(correlations, subset_by_index=[d - r, d - 1])
+        rest = max((d - values.sum()) / (d - r), 0.0) if r < d else 0.0
+        factors[some] = deviations[:, None] * vectors * np.sqrt(np.maximum(values - rest, 0.0))
+    return np.maximum(variances - np.square(factors).sum(axis=1), 0.0), factors
 
 
 def sample_inside(
-    density: Gaussian, rng: np.random.Generator, n: int, low: FloatArray | None = None, high: FloatArray | None = None
+    density: Density, rng: np.random.Generator, n: int, low: FloatArray | None = None, high: FloatArray | None = None
 ) -> FloatArray:
     """N points of a density, kept inside a bounding box where one is given (a proxy cluster).
 
@@ -98,3 +244,17 @@ def sample_inside(
             return points
         points[outside] = density.sample(rng, int(outside.sum()))
     return np.clip(points, low, high)
+
+
+__all__ = [
+    "DENSITIES",
+    "Block",
+    "Density",
+    "Dirichlet",
+    "Discrete",
+    "Gaussian",
+    "LowRankGaussian",
+    "fit_density",
+    "sample_inside",
+    "shrinkage",
+]

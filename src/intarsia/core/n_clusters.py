@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from intarsia.core.densities import Gaussian
+from intarsia.core.densities import Density
 from intarsia.core.distances import Extent
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
@@ -18,7 +18,7 @@ from intarsia.core.types import BoolArray, FloatArray, IntArray
 NO_STRUCTURE, CLEAR = 0.25, 0.5
 
 
-def expected_distances(densities: Sequence[Gaussian], seen: BoolArray, extent: Extent) -> FloatArray:
+def expected_distances(densities: Sequence[Density], seen: BoolArray, extent: Extent) -> FloatArray:
     """Root mean squared rescaled distance between points of two clusters, and within one; NaN where incomparable."""
     means, variances = np.zeros(seen.shape), np.zeros(seen.shape)
     for k, density in enumerate(densities):

@@ -39,6 +39,23 @@ class Separation:
 
 
 @dataclass(frozen=True)
+class Closeness:
+    """How close points drawn from a local cluster's density are to its rows, measured at the participant.
+
+    ``wasserstein`` is W₁ between rows and proxies in standard deviations per feature, ``chance`` the same between halves of
+    the rows: a right density is near it. For a discrete density, ``total_variation`` is that between rows and proxies, and
+    ``bound`` what the paper expects of it at most (above 1 it says nothing). NaN where something does not apply.
+    """
+
+    participant: Hashable
+    cluster: int
+    wasserstein: float
+    chance: float
+    total_variation: float
+    bound: float
+
+
+@dataclass(frozen=True)
 class Covered:
     """What one participant has of one column: ``absent`` if it has no such column at all, else how many cells are filled.
 

@@ -24,21 +24,25 @@ class OneShotClustering(TableClusterer):
     aggregation : {"search", "greedy"}
         ``"greedy"`` is the paper's agglomeration. The default searches for the largest total force inside groups from many
         starts, agglomerations among them, with at most one cluster of a participant in a group while it has no more than K.
-    force : {"exact", "sampled"}
-        The expected force between two Gaussians, or the mean over ``n_proxies`` points drawn from each (the paper's).
-        ``"exact"`` needs the Euclidean metric.
+    force : {"auto", "exact", "sampled"}
+        The expected force between two densities, or the mean over ``n_proxies`` points drawn from each (the paper's). An
+        exact one needs Gaussians and the Euclidean metric; ``"auto"`` takes it wherever there is one.
     exponent : float
         w: how fast the force falls off with distance.
     softening : float
         s in (d² + s²)^(−w/2), as a share of the extent. The default, 0.01, is far below the distances between clusters, so
         that it changes no ranking, and keeps the force finite where clusters share no more than w features.
-    density : {"gaussian", "gaussian_full", "gaussian_diagonal"}
-        What is fitted to a local cluster. ``"gaussian"`` takes the full covariance where points suffice (parameters at most
-        a third of the points), its diagonal elsewhere.
+    density : {"gaussian", "gaussian_full", "gaussian_low_rank", "gaussian_diagonal", "dirichlet", "discrete"}
+        What is fitted to a local cluster. ``"gaussian"`` is as rich as the points allow (parameters at most a third of
+        them): the full covariance, a diagonal with a few directions that features share, or the diagonal. ``"dirichlet"``
+        is for rows of shares that add up to the same total, ``"discrete"`` for codes and categories. Correlations and the
+        variances of small clusters are shrunk.
     n_proxies : int
-        Points drawn from each density when ``force="sampled"``.
+        Points drawn from each density where forces are sampled, or fidelity is measured.
     bounding_boxes : bool
         Whether participants send the box around each cluster, so that proxies stay inside. A box shows the extreme values.
+    fidelity : bool
+        Whether participants measure how close proxies are to the rows they stand for; see ``result.fidelity``.
     local, n_local_clusters, metric, scale, missing, n_starts, random_state
         As in :class:`FederatedClustering`; the local algorithm need not start from given centres. With ``scale``, each
         participant clusters in its own standard units and the coordinator brings the summaries to common ones: still one
@@ -59,12 +63,13 @@ class OneShotClustering(TableClusterer):
         n_clusters: int | None = None,
         *,
         aggregation: str = "search",
-        force: str = "exact",
+        force: str = "auto",
         exponent: float = 2.0,
         softening: float = 0.01,
         density: str = "gaussian",
         n_proxies: int = 100,
         bounding_boxes: bool = False,
+        fidelity: bool = False,
         local: Any = None,
         n_local_clusters: Any = None,
         metric: Metric = "euclidean",
@@ -82,6 +87,7 @@ class OneShotClustering(TableClusterer):
         self.density = density
         self.n_proxies = n_proxies
         self.bounding_boxes = bounding_boxes
+        self.fidelity = fidelity
         self.local = local
         self.n_local_clusters = n_local_clusters
         self.metric = metric
@@ -102,12 +108,15 @@ class OneShotClustering(TableClusterer):
         check_real("softening", self.softening, 0.0, 1.0)
         check_integer("n_proxies", self.n_proxies, 1, 100_000)
         check_integer("n_starts", self.n_starts, 0)
-        if self.force == "exact" and self.bounding_boxes:
+        gaussian = self.density.startswith("gaussian")
+        if self.bounding_boxes and self.force != "sampled" and gaussian and self.metric == "euclidean":
             raise SettingError(
-                "bounding_boxes are for proxies, which force='exact' has none of. Hint: force='sampled'."
+                "bounding_boxes are for proxies, and exact forces between Gaussians have none. Hint: force='sampled'."
             )
         if self.force == "exact" and self.metric != "euclidean":
             raise SettingError(f"force='exact' needs metric='euclidean'. Got {self.metric!r}. Hint: force='sampled'.")
+        if self.force == "exact" and not gaussian:
+            raise SettingError(f"force='exact' needs Gaussians. Got density={self.density!r}. Hint: force='sampled'.")
 
     def _algorithm(self, n_local_clusters: Mapping[str, int], seed: int) -> Algorithm:
         return OneShotAlgorithm(
@@ -122,6 +131,7 @@ class OneShotClustering(TableClusterer):
             density=self.density,
             n_proxies=self.n_proxies,
             bounding_boxes=self.bounding_boxes,
+            fidelity=self.fidelity,
             allow_partial=self.allow_partial,
             metric=self.metric,
             seed=seed,

@@ -15,6 +15,7 @@ from intarsia.assumptions import AssumptionReport, check_assumptions
 from intarsia.core.mixture import Mixture
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.estimators.after import (
+    Closeness,
     Covered,
     Imputed,
     Separation,
@@ -101,6 +102,17 @@ class ClusteringResult:
     def coverage(self) -> tuple[Covered, ...]:
         """Who has what: one entry per participant and column, absent columns (nobody there measures it) told from gaps."""
         return coverage_of(self.outcome, self.feature_names, self.keys)
+
+    @property
+    def fidelity(self) -> tuple[Closeness, ...]:
+        """How close proxies are to the rows of each local cluster; empty unless ``fidelity=True`` asked for it."""
+        measured = self.outcome.fidelity
+        if measured is None:
+            return ()
+        return tuple(
+            Closeness(self.keys[cluster.participant], cluster.index, *map(float, numbers))
+            for cluster, numbers in zip(self.local_clusters, measured, strict=True)
+        )
 
     @property
     def confidence(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatchmethod
 from typing import Any, NamedTuple
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from intarsia.core.alignment import compatible, local_start, match
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
-from intarsia.core.densities import fit_gaussian
 from intarsia.core.distances import (
     LARGEST,
     Extent,
@@ -38,7 +37,6 @@ from intarsia.messages import (
     Failure,
     Label,
     Labelled,
-    LocalSummary,
     Moments,
     Refine,
     Refined,
@@ -49,6 +47,7 @@ from intarsia.messages import (
     encode,
 )
 from intarsia.participant.local import LEFT_OUT, Chosen, LocalAlgorithm, Rows, choose_labels
+from intarsia.participant.summary import summarize
 
 _MOST_CENTRES = 1_000_000
 
@@ -125,14 +124,13 @@ class Participant:
             inside = FeatureSpace(table.names).mask(indicators(self._table.levels))
             own = choose_units(Statistics(*msgspec.structs.astuple(moments)), request.scale, inside)
             units = (rows - own.shift) / own.scale
-        asked = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False))
+        asked = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False, n_proxies=0))
         if asked not in self._clustered:  # asked again, it answers the same, and need not compute it twice
             self._clustered = {asked: self._cluster(units, table.observed, request)}
         chosen = self._clustered[asked]
         self._local_labels = chosen.labels
         self._nearest_local = _closest_clusters(units, table.observed, chosen.labels)
-        reply = _summary(table, rows, chosen, request, moments)
-        return msgspec.structs.replace(reply, levels=self._table.levels)
+        return summarize(table, rows, chosen, request, moments, self._table.levels)
 
     @_answer.register
     def _(self, request: Refine) -> Reply:
@@ -275,40 +273,6 @@ def _as_moments(s: Statistics) -> Moments:
 def moments_of(rows: FloatArray, observed: BoolArray, scale: str) -> Moments:
     """Count, mean and M2 of the observed cells of each feature, and what else the common units need."""
     return _as_moments(statistics_of(rows, observed, scale))
-
-
-def _summary(
-    table: Table, rows: FloatArray, chosen: Chosen, request: Summarize, moments: Moments | None
-) -> LocalSummary:
-    labels = chosen.labels
-    n_clusters = int(labels.max(initial=-1)) + 1
-    centroids = centroids_of_rows(rows, table.observed, labels, n_clusters)
-    of_each: Callable[[int], tuple[FloatArray, BoolArray]] = lambda k: (  # noqa: E731
-        rows[labels == k][:, centroids.seen[k]],
-        table.observed[labels == k][:, centroids.seen[k]],
-    )
-    covariances = low = high = None
-    if request.density is not None:
-        covariances = tuple(fit_gaussian(*of_each(k), request.density).covariance for k in range(n_clusters))
-    if request.bounding_boxes:
-        low, high = np.zeros(centroids.values.shape), np.zeros(centroids.values.shape)
-        for k in range(n_clusters):
-            inside, there = of_each(k)
-            low[k, centroids.seen[k]] = np.where(there, inside, np.inf).min(axis=0)
-            high[k, centroids.seen[k]] = np.where(there, inside, -np.inf).max(axis=0)
-    return LocalSummary(
-        features=table.names,
-        n_rows=len(rows),
-        filled=table.observed.sum(axis=0),
-        values=centroids.values,
-        counts=centroids.counts,
-        sizes=_sizes(labels, n_clusters),
-        clarity=chosen.clarity,
-        covariances=covariances,
-        low=low,
-        high=high,
-        moments=moments,
-    )
 
 
 def _sizes(labels: IntArray, n: int) -> IntArray:

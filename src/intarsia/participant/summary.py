@@ -1,0 +1,106 @@
+"""What leaves a participant about its local clusters: centroids and counts, and where asked for densities and boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
+from intarsia.core.densities import Density, fit_density
+from intarsia.core.features import indicators
+from intarsia.core.fidelity import fidelity
+from intarsia.core.randomness import stream
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.density_messages import packed
+from intarsia.exceptions import DensityError, quote
+from intarsia.frames import Table
+from intarsia.messages import LocalSummary, Moments, Summarize
+from intarsia.participant.local import Chosen
+
+_MOST_PROXIES = 1000
+
+
+def summarize(
+    table: Table,
+    rows: FloatArray,
+    chosen: Chosen,
+    request: Summarize,
+    moments: Moments | None,
+    levels: Mapping[str, tuple[str, ...]],
+) -> LocalSummary:
+    """The summary of these clusters of the rows of a table in numbers; ``levels`` are those of its categories."""
+    labels = chosen.labels
+    n_clusters = int(labels.max(initial=-1)) + 1
+    clusters = _Clusters(table, rows, labels, centroids_of_rows(rows, table.observed, labels, n_clusters), levels)
+    centroids = clusters.centroids
+    densities = closeness = low = high = None
+    if request.density is not None:
+        fitted = [clusters.density(k, request.density) for k in range(n_clusters)]
+        densities = tuple(packed(density) for density in fitted)
+        if request.n_proxies > 0:
+            rng = stream(request.seed, table.owner, "fidelity")
+            n_proxies = min(request.n_proxies, _MOST_PROXIES)
+            found = [fidelity(*clusters.rows_of(k), density, rng, n_proxies) for k, density in enumerate(fitted)]
+            closeness = np.array(found, dtype=np.float64).reshape(-1, 4)
+    if request.bounding_boxes:
+        low, high = np.zeros(centroids.values.shape), np.zeros(centroids.values.shape)
+        for k in range(n_clusters):
+            inside, there = clusters.rows_of(k)
+            low[k, centroids.seen[k]] = np.where(there, inside, np.inf).min(axis=0)
+            high[k, centroids.seen[k]] = np.where(there, inside, -np.inf).max(axis=0)
+    return LocalSummary(
+        features=table.names,
+        n_rows=len(rows),
+        filled=table.observed.sum(axis=0),
+        levels=dict(levels),
+        values=centroids.values,
+        counts=centroids.counts,
+        sizes=np.bincount(labels[labels >= 0], minlength=n_clusters),
+        clarity=chosen.clarity,
+        densities=densities,
+        fidelity=closeness,
+        low=low,
+        high=high,
+        moments=moments,
+    )
+
+
+class _Clusters:
+    """The rows of each cluster, over the features that it sees."""
+
+    def __init__(
+        self,
+        table: Table,
+        rows: FloatArray,
+        labels: IntArray,
+        centroids: MaskedCentroids,
+        levels: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        self.centroids = centroids
+        self._table, self._rows, self._labels, self._levels = table, rows, labels, levels
+        inside = labels >= 0
+        there = table.observed[inside]
+        deviations = np.where(there, rows[inside] - centroids.values[labels[inside]], 0.0)
+        self._within = np.square(deviations).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+
+    def rows_of(self, k: int) -> tuple[FloatArray, BoolArray]:
+        """Rows and what is observed of them."""
+        mine, seen = self._labels == k, self.centroids.seen[k]
+        return self._rows[mine][:, seen], self._table.observed[mine][:, seen]
+
+    def density(self, k: int, kind: str) -> Density:
+        """The density of one cluster."""
+        if kind == "dirichlet" and self._levels:
+            raise DensityError(
+                f"the density 'dirichlet' needs tables of shares, and {len(self._levels)} column(s) hold categories: "
+                f"{quote(self._levels)}. Hint: leave them out, or density='gaussian'."
+            )
+        seen = self.centroids.seen[k]
+        names = [name for name, there in zip(self._table.names, seen, strict=True) if there]
+        position = {name: m for m, name in enumerate(names)}
+        groups = [
+            np.array([position[name] for name in indicators({column: own}) if name in position], dtype=np.intp)
+            for column, own in self._levels.items()
+        ]
+        return fit_density(*self.rows_of(k), kind, within=self._within[seen], groups=groups, names=names)
