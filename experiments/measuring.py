@@ -42,12 +42,14 @@ from intarsia.runtime import InProcessRuntime, drive
 PRINTED = {"step_size": 0.8, "max_rounds": 3, "tol": 0.0, "refinement": "plain", "n_rivals": 0}  # the paper's F and α
 SAMPLED = {"aggregation": "greedy", "force": "sampled", "exponent": 2.0, "softening": 0.0}  # the paper's force
 FEDERATED, ONE_SHOT = "federated", "one-shot"
+MIXTURE = "federated, labels by a mixture"
 K_CHOSEN = "one-shot, K chosen"
 OURS = {
     FEDERATED: (FederatedAlgorithm, {}),
     "federated, search, the paper's rounds": (FederatedAlgorithm, PRINTED),
     "federated as printed, Method A": (FederatedAlgorithm, {"aggregation": "method_a", **PRINTED}),
     "federated as printed, Method B": (FederatedAlgorithm, {"aggregation": "method_b", **PRINTED}),
+    MIXTURE: (FederatedAlgorithm, {"model": "mixture"}),
     ONE_SHOT: (OneShotAlgorithm, {}),
     "one-shot as printed, 100 proxies": (OneShotAlgorithm, SAMPLED | {"n_proxies": 100}),
     "one-shot as printed, 30 proxies": (OneShotAlgorithm, SAMPLED | {"n_proxies": 30}),

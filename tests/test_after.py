@@ -252,3 +252,33 @@ def test_angles_have_no_memberships():
     result = intarsia.cluster({"a": table, "b": table}, 2, metric="cosine", random_state=0)
     with pytest.raises(SettingError, match="no Gaussians"):
         result.predict_proba(table)
+
+
+def test_a_mixture_labels_by_the_likeliest_cluster_and_predicts_as_it_labelled(tmp_path):
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0, 0.0, 0.0], [2.0, 2.0, 2.0, 2.0]])
+    spread = np.array(
+        [1.0, 6.0, 1.0, 6.0]
+    )  # half of the features say little, and a centroid weighs them like the others
+    tables, truth = {}, {}
+    for name, columns in {"a": [0, 1, 2], "b": [1, 2, 3]}.items():
+        truth[name] = np.arange(300) % 2
+        rows = centres[truth[name]] + rng.normal(size=(300, 4)) * spread
+        tables[name] = pd.DataFrame(rows[:, columns], columns=[f"f{k}" for k in columns])
+    plain = intarsia.cluster(tables, 2, random_state=0)
+    mixture = intarsia.cluster(tables, 2, model="mixture", random_state=0)
+    differ = 0
+    for name, table in tables.items():
+        np.testing.assert_array_equal(mixture.labels[name], mixture.predict(table))
+        np.testing.assert_array_equal(mixture.labels[name], mixture.predict_proba(table).argmax(axis=1))
+        np.testing.assert_array_equal(mixture.labels[name], plain.predict_proba(table).argmax(axis=1))
+        np.testing.assert_array_equal(mixture.sizes[name], np.bincount(mixture.labels[name], minlength=2))
+        differ += int((mixture.labels[name] != plain.labels[name]).sum())
+    assert differ > 0
+    np.testing.assert_array_equal(mixture.centroids, plain.centroids)
+    mixture.save(tmp_path / "s.intarsia")
+    again = intarsia.load(tmp_path / "s.intarsia")
+    np.testing.assert_array_equal(again.predict(tables["a"]), mixture.labels["a"])
+    assert (mixture.predict({"f0": [np.nan, 1.0]}) == [-1, mixture.predict({"f0": [1.0]})[0]]).all()
+    with pytest.raises(intarsia.exceptions.SettingError, match="no angles"):
+        intarsia.cluster(tables, 2, model="mixture", metric="cosine")

@@ -20,6 +20,7 @@ from intarsia.messages import (
     DiscreteDensity,
     Failure,
     GaussianDensity,
+    Gaussians,
     Label,
     Labelled,
     LocalSummary,
@@ -43,6 +44,7 @@ REQUESTS = [
     Summarize(seed=1, n_clusters=None, n_local_clusters=3, max_local_clusters=9, columns=COLUMNS, density="gaussian"),
     Refine(seed=1, round=2, rivals=(CENTRES, CENTRES), min_points=1, max_iter=10),
     Label(centres=CENTRES, columns=COLUMNS),
+    Label(centres=CENTRES, gaussians=Gaussians(means=A, variances=A, seen=A > 1, weights=V, overall=V, width=V)),
     Assign(groups=np.array([0, 1]), n_groups=2),
 ]
 REPLIES = [

@@ -319,3 +319,66 @@ def test_clusterers_of_distances_instead_of_rows_are_refused():
     for local in (kmedoids.KMedoids(3), SpectralClustering(3, affinity="precomputed")):
         with pytest.raises(intarsia.exceptions.SettingError, match="precomputed"):
             intarsia.cluster(tables, 3, method="one_shot", local=local)
+
+
+# -- densities ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("density", ["gaussian", "gaussian_full", "gaussian_low_rank", "gaussian_diagonal"])
+@pytest.mark.parametrize("force", ["auto", "exact", "sampled"])
+def test_every_gaussian_finds_clear_clusters_by_every_force(density, force):
+    tables, truth = clinics(n=90)
+    result = intarsia.cluster(tables, 3, method="one_shot", density=density, force=force, random_state=0)
+    assert agreement(truth, result.labels) == 1.0
+
+
+def test_a_dirichlet_for_rows_of_shares():
+    rng = np.random.default_rng(0)
+    alpha = np.array([[20.0, 3.0, 3.0, 3.0], [3.0, 3.0, 20.0, 6.0]])
+    truth = {name: np.arange(80) % 2 for name in "abc"}
+    tables = {
+        name: pd.DataFrame(100 * np.array([rng.dirichlet(alpha[k]) for k in truth[name]]), columns=["c", "h", "n", "o"])
+        for name in "abc"
+    }
+    settings = {"method": "one_shot", "density": "dirichlet", "fidelity": True, "random_state": 0}
+    result = intarsia.cluster(tables, 2, **settings)
+    assert agreement(truth, result.labels) > 0.9
+    assert all(entry.wasserstein < 1.5 * entry.chance for entry in result.fidelity)
+    with pytest.raises(intarsia.exceptions.DensityError, match="'a': .*dirichlet.*rows do not add up"):
+        intarsia.cluster({**tables, "a": tables["a"][["c", "h"]]}, 2, **settings)
+    with pytest.raises(intarsia.exceptions.DensityError, match="'b': .*hold categories: 'sex'"):
+        intarsia.cluster({**tables, "b": tables["b"].assign(sex=["f", "m"] * 40)}, 2, **settings)
+    with pytest.raises(intarsia.exceptions.SettingError, match="force='exact' needs Gaussians"):
+        intarsia.cluster(tables, 2, method="one_shot", density="dirichlet", force="exact")
+
+
+def test_a_discrete_density_for_codes_and_categories():
+    tables, truth = wards(n=120)
+    coded = {
+        name: table.assign(x=table["x"].round().clip(-1, 5)) if "x" in table else table
+        for name, table in tables.items()
+    }
+    result = intarsia.cluster(coded, 2, method="one_shot", density="discrete", fidelity=True, random_state=0)
+    assert agreement(truth, result.labels) > 0.6
+    assert len(result.fidelity) == len(result.local_clusters)
+    assert all(0 <= entry.total_variation <= 1 for entry in result.fidelity)
+    with pytest.raises(intarsia.exceptions.DensityError, match=r"'a': .*1 of 3 columns have up to \d+: 'x'"):
+        intarsia.cluster(tables, 2, method="one_shot", density="discrete", random_state=0)
+
+
+def test_fidelity_tells_a_density_that_fits_from_one_that_does_not(tmp_path):
+    rng = np.random.default_rng(0)
+    ring = rng.normal(size=(200, 2))
+    ring *= 5.0 / np.linalg.norm(ring, axis=1, keepdims=True)
+    tables = {
+        "ring": {"x": ring[:, 0], "y": ring[:, 1]},
+        "blob": {"x": rng.normal(size=200), "y": rng.normal(size=200)},
+    }
+    result = intarsia.cluster(tables, 1, method="one_shot", n_local_clusters=1, fidelity=True, random_state=0)
+    by_name = {entry.participant: entry for entry in result.fidelity}
+    assert by_name["blob"].wasserstein < 1.3 * by_name["blob"].chance
+    assert by_name["ring"].wasserstein > 1.6 * by_name["ring"].chance
+    assert np.isnan(by_name["ring"].total_variation)
+    result.save(tmp_path / "s.intarsia")
+    assert str(intarsia.load(tmp_path / "s.intarsia").fidelity) == str(result.fidelity)
+    assert intarsia.cluster(tables, 1, method="one_shot", random_state=0).fidelity == ()

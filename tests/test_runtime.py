@@ -20,6 +20,7 @@ from intarsia.messages import (
     DiscreteDensity,
     Failure,
     GaussianDensity,
+    Gaussians,
     Label,
     Labelled,
     LocalSummary,
@@ -267,6 +268,12 @@ def centres(values, known=None, low=(-50.0, -50.0), high=(50.0, 50.0)):
     return Centres(values=values, known=known, low=np.array(low), high=np.array(high))
 
 
+def gaussians(**changes):
+    square = np.ones((2, 2))
+    parts = {"means": square, "variances": square, "seen": square > 0, "weights": np.full(2, 0.5)}
+    return Gaussians(**(parts | {"overall": np.zeros(2), "width": np.ones(2)} | changes))
+
+
 GOOD = centres([[0.0, 0.0], [9.0, 9.0]])
 ABSURD = {
     "no centres": Label(centres=centres(np.ones((0, 2)))),
@@ -279,6 +286,10 @@ ABSURD = {
     "levels of columns that it does not have": Label(
         centres=GOOD, columns=Columns(shift=np.zeros(2), scale=np.ones(2), levels={"sex": ("f", "m")})
     ),
+    "Gaussians of other features": Label(centres=GOOD, gaussians=gaussians(means=np.zeros((2, 3)))),
+    "Gaussians without width": Label(centres=GOOD, gaussians=gaussians(variances=np.zeros((2, 2)))),
+    "Gaussians without weight": Label(centres=GOOD, gaussians=gaussians(weights=np.array([1.0, 0.0]))),
+    "Gaussians that are nowhere": Label(centres=GOOD, gaussians=gaussians(overall=np.array([np.nan, 0.0]))),
     "groups that do not exist": Assign(groups=np.array([-7, -7]), n_groups=2),
     "groups beyond the last": Assign(groups=np.array([1, 0]), n_groups=1),
     "half a group": Assign(groups=np.array([0.5, 0.5]), n_groups=2),

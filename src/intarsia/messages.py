@@ -66,6 +66,17 @@ class Centres(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     high: Array
 
 
+class Gaussians(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
+    """Global clusters as Gaussians with independent features, over the receiver's; see :mod:`intarsia.core.mixture`."""
+
+    means: Array
+    variances: Array
+    seen: Array
+    weights: Array
+    overall: Array
+    width: Array
+
+
 class GaussianDensity(
     msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, tag_field="kind", tag="gaussian"
 ):
@@ -156,9 +167,13 @@ class Refine(Message, frozen=True, tag="query.refine"):
 
 
 class Label(Message, frozen=True, tag="query.label"):
-    """Label your rows by the nearest of these centroids. The labels stay with you."""
+    """Label your rows by the nearest of these centroids, or by the likeliest of ``gaussians`` around them, where there are.
+
+    The labels stay with you.
+    """
 
     centres: Centres
+    gaussians: Gaussians | None = None
     columns: Columns | None = None
 
 

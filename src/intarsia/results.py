@@ -11,7 +11,7 @@ from intarsia.core.agglomeration import MergeTree
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import LARGEST, Extent, Metric, nearest_centre
 from intarsia.core.features import FeatureSpace
-from intarsia.core.mixture import Mixture, mixture_of
+from intarsia.core.mixture import Mixture, likeliest, mixture_of
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 
@@ -21,7 +21,8 @@ class GlobalModel:
 
     ``variances`` are those of the cluster's cells around the centroid, in common units, and ``cells`` how many stand behind
     each; the variance is 0 where there are none. ``levels`` are those of every column of categories, and ``units``
-    how common units were found: "standard", "minmax", "robust", or None for everybody's own.
+    how common units were found: "standard", "minmax", "robust", or None for everybody's own. With
+    ``weights``, the clusters' shares, rows belong to the likeliest of Gaussians instead of the nearest centroid.
     """
 
     space: FeatureSpace
@@ -34,6 +35,7 @@ class GlobalModel:
     cells: FloatArray | None = None
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     units: str | None = None
+    weights: FloatArray | None = None
 
     @property
     def values(self) -> FloatArray:
@@ -45,8 +47,14 @@ class GlobalModel:
         return np.clip((values - self.shift[features]) / self.scale[features], -LARGEST, LARGEST)
 
     def predict(self, values: FloatArray, observed: BoolArray, features: IntArray) -> IntArray:
-        """The nearest centroid of rows over some features; −1 where a row has no feature that any centroid knows."""
+        """The nearest centroid of rows over some features; −1 where a row has no feature that any centroid knows.
+
+        Of a mixture, the likeliest cluster.
+        """
         rows = self.in_common_units(values, features)
+        if self.weights is not None:
+            mixture = self.mixture(self.weights).on(features)
+            return likeliest(mixture, rows, observed & self.extent.varies[features])
         known = self.centroids.seen[:, features]
         extent = Extent(self.extent.low[features], self.extent.high[features])
         return nearest_centre(rows, observed, self.centroids.values[:, features], known, extent, self.metric)
@@ -63,9 +71,9 @@ class GlobalModel:
         nothing = np.zeros(self.centroids.values.shape)
         return (nothing, nothing) if self.variances is None or self.cells is None else (self.variances, self.cells)
 
-    def mixture(self, sizes: IntArray) -> Mixture:
-        """The clusters as Gaussians, in common units, for clusters of these sizes."""
-        return mixture_of(self.centroids, *self.spread, sizes.astype(np.float64))
+    def mixture(self, sizes: IntArray | FloatArray) -> Mixture:
+        """The clusters as Gaussians, in common units, for clusters of these sizes, or of those that labels went by."""
+        return mixture_of(self.centroids, *self.spread, np.asarray(sizes if self.weights is None else self.weights))
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,6 +87,7 @@ class Stored(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     rows: Array | None = None
     filled: Array | None = None
     fidelity: Array | None = None
+    weights: Array | None = None
 
 
 Labels = Mapping[str, Array]
@@ -212,6 +213,7 @@ def _stored(
         numbered=numbered,
         levels=dict(model.levels),
         units=model.units,
+        weights=model.weights,
         rows=None if outcome.coverage is None else outcome.coverage.rows,
         filled=None if outcome.coverage is None else outcome.coverage.filled,
         fidelity=outcome.fidelity,
@@ -230,6 +232,7 @@ def _outcome(stored: Stored) -> Outcome:
         stored.cells,
         stored.levels,
         stored.units,
+        stored.weights,
     )
     clusters = tuple(
         LocalCluster(stored.participants[owner], int(index), int(size), int(group), float(margin))
@@ -289,6 +292,7 @@ def _wrong_shapes(stored: Stored) -> Iterator[str]:
         "rows": ((n,), "i"),
         "filled": ((n, d), "i"),
         "fidelity": ((m, 4), "f"),
+        "weights": ((k,), "f"),
     }
     for name, (shape, kind) in optional.items():
         maybe = getattr(stored, name)
@@ -335,6 +339,8 @@ def _wrong_numbers(stored: Stored) -> Iterator[str]:
     for name, maybe, most in (("variances", stored.variances, LARGEST**2), ("cells", stored.cells, LARGEST)):
         if maybe is not None and not ((maybe >= 0) & (maybe <= most)).all():
             yield f"{name} are not what they should be"
+    if stored.weights is not None and not ((stored.weights > 0) & (stored.weights <= 1)).all():
+        yield "weights are not shares"
     known = stored.local_counts.sum(axis=0) > 0
     if not (np.abs(stored.low[known]) <= LARGEST).all() or not (stored.low[known] <= stored.high[known]).all():
         yield "the extent is not one"

@@ -102,8 +102,10 @@ class Study:
         """Where the participant's features stand in the union."""
         return self.space.index(self.features[participant])
 
-    def columns_for(self, participant: str) -> Columns:
-        """How the participant is to lay out its rows."""
+    def columns_for(self, participant: str) -> Columns | None:
+        """How the participant is to lay out its rows; None where they are as they are."""
+        if not self.all_levels and (self.scale == 1.0).all() and (self.shift == 0.0).all():
+            return None
         index = self.index(participant)
         return Columns(shift=self.shift[index], scale=self.scale[index], levels=dict(self.levels[participant]))
 

@@ -43,6 +43,7 @@ from intarsia.messages import (
     Centres,
     Describe,
     Description,
+    Gaussians,
     Label,
     Labelled,
     LocalSummary,
@@ -58,6 +59,7 @@ from intarsia.results import Aggregation, Outcome, RoundInfo
 PAPER_METHODS = {"method_a": method_a, "method_b": method_b}
 AGGREGATIONS = ("search", *PAPER_METHODS)
 MOST_RIVALS = MOST_SETS - 1
+MODELS = ("kmeans", "mixture")
 REFINEMENTS = ("auto", "crosswise", "plain")
 TRIAL_ROUNDS = 4  # so many rounds until groupings in question are compared
 PLAIN_SHARE = 4  # where crosswise rounds do not come to rest, one in so many, at the end, is plain
@@ -125,7 +127,15 @@ class AskedLabels:
     run: Run
 
 
-State = AskedFeatures | AskedSummaries | AskedRefinement | AskedLabels
+@dataclass(frozen=True)
+class AskedLikeliest:
+    """Everybody was asked to label their rows once more, by the likeliest of Gaussians."""
+
+    run: Run
+    outcome: Outcome
+
+
+State = AskedFeatures | AskedSummaries | AskedRefinement | AskedLabels | AskedLikeliest
 
 
 @dataclass(frozen=True)
@@ -144,6 +154,7 @@ class FederatedAlgorithm:
     local_iterations: int = 1
     refinement: str = "auto"
     n_rivals: int = 3
+    model: str = "kmeans"
     metric: Metric = "euclidean"
     seed: int = 0
 
@@ -161,7 +172,13 @@ class FederatedAlgorithm:
             case AskedRefinement(run):
                 return self._refined(run, replies_of(Refinement, replies, run.study.participants))
             case AskedLabels(run):
-                return _labelled(run, replies_of(Labelled, replies, run.study.participants), self.metric)
+                labelled = replies_of(Labelled, replies, run.study.participants)
+                outcome = _outcome(run, labelled, self.metric)
+                return _ask_likeliest(run, outcome) if self.model == "mixture" else Step(result=outcome)
+            case AskedLikeliest(run, outcome):
+                labelled = replies_of(Labelled, replies, run.study.participants)
+                sizes = sizes_of(labelled, run.study.participants, self.n_clusters)
+                return Step(result=replace(outcome, sizes=sizes))
 
     def _described(self, described: Mapping[str, Description]) -> Step:
         for name, reply in described.items():
@@ -298,10 +315,31 @@ def _overruled(aggregation: Aggregation, loss: float) -> Aggregation:
     return replace(aggregation, loss=loss, runner_up=aggregation.loss, confidence=0.0, overruled=True)
 
 
-def _labelled(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Step:
+def _ask_likeliest(run: Run, outcome: Outcome) -> Step:
+    """The clusters that everybody's labels make, as Gaussians; rows that another one makes likelier change sides."""
+    study, winner = run.study, run.candidates[0]
+    sizes = sum(outcome.sizes.values(), np.zeros(len(winner.centres), dtype=np.intp))
+    outcome = replace(outcome, model=replace(outcome.model, weights=np.maximum(sizes, 1e-12) / max(sizes.sum(), 1)))
+    mixture = outcome.model.mixture(sizes)
+    requests = {}
+    for name in study.participants:
+        own = mixture.on(study.index(name))
+        gaussians = Gaussians(
+            means=own.means,
+            variances=own.variances,
+            seen=own.seen,
+            weights=own.weights,
+            overall=own.overall,
+            width=own.width,
+        )
+        requests[name] = Label(centres=_sent(winner, study, name), columns=study.columns_for(name), gaussians=gaussians)
+    return Step(AskedLikeliest(run, outcome), requests)
+
+
+def _outcome(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Outcome:
     study, winner = run.study, run.candidates[0]
     grouped = winner.grouped
-    outcome = Outcome(
+    return Outcome(
         model=global_model(
             study, winner.centres, grouped.extent, metric, *spread_of(study, labelled, len(winner.centres))
         ),
@@ -316,7 +354,6 @@ def _labelled(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Ste
         rounds=run.rounds,
         converged=run.converged,
     )
-    return Step(result=outcome)
 
 
 def _merge_refinements(study: Study, refined: Mapping[str, Refined], n_clusters: int) -> MaskedCentroids:

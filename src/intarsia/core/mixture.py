@@ -38,6 +38,24 @@ class Mixture(NamedTuple):
     overall: FloatArray
     width: FloatArray
 
+    def on(self, features: IntArray) -> Mixture:
+        """The same clusters over some of the features."""
+        return Mixture(
+            self.means[:, features],
+            self.variances[:, features],
+            self.squares[:, features],
+            self.seen[:, features],
+            self.weights,
+            self.overall[features],
+            self.width[features],
+        )
+
+
+def likeliest(mixture: Mixture, rows: FloatArray, observed: BoolArray) -> IntArray:
+    """The cluster that each row most likely belongs to; −1 where a row has no cell that any cluster knows."""
+    known = (observed & mixture.seen.any(axis=0)).any(axis=1)
+    return np.where(known, log_memberships(mixture, rows, observed).argmax(axis=1), -1)
+
 
 def pooled_squares(
     parts: MaskedCentroids, squares: FloatArray, groups: IntArray, centres: MaskedCentroids

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from intarsia.algorithms import Algorithm, FederatedAlgorithm
-from intarsia.algorithms.federated import AGGREGATIONS, MOST_RIVALS, REFINEMENTS
+from intarsia.algorithms.federated import AGGREGATIONS, MODELS, MOST_RIVALS, REFINEMENTS
 from intarsia.core.distances import Metric
 from intarsia.estimators.base import TableClusterer
 from intarsia.estimators.checks import check_integer, check_one_of, check_real
@@ -68,6 +68,9 @@ class FederatedClustering(TableClusterer):
         Where some participants share no feature, so many other groupings of the local centroids that come close to the best
         are tried on the rows: the one whose centroids fit everybody's rows best, judged by the others, wins. 0 trusts the
         local centroids alone.
+    model : {"kmeans", "mixture"}
+        What rows belong to in the end: the nearest centroid, or the likeliest of Gaussians with independent features that
+        the clusters make, which takes one more exchange. Memberships and ``predict`` go by it, too.
     random_state : int, RandomState or None
         Seed of everything random.
 
@@ -99,6 +102,7 @@ class FederatedClustering(TableClusterer):
         local_iterations: int = 1,
         refinement: str = "auto",
         n_rivals: int = 3,
+        model: str = "kmeans",
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -116,6 +120,7 @@ class FederatedClustering(TableClusterer):
         self.local_iterations = local_iterations
         self.refinement = refinement
         self.n_rivals = n_rivals
+        self.model = model
         self.random_state = random_state
 
     def _check_settings(self) -> None:
@@ -128,6 +133,9 @@ class FederatedClustering(TableClusterer):
                 check_can_start(estimator)
         check_one_of("aggregation", self.aggregation, AGGREGATIONS)
         check_one_of("refinement", self.refinement, REFINEMENTS)
+        check_one_of("model", self.model, MODELS)
+        if self.model == "mixture" and self.metric not in {"euclidean", "manhattan"}:
+            raise SettingError("model='mixture' needs metric='euclidean': Gaussians know no angles.")
         check_integer("n_rivals", self.n_rivals, 0)
         if self.n_rivals > MOST_RIVALS:
             raise SettingError(f"n_rivals must be at most {MOST_RIVALS}. Got {self.n_rivals!r} instead.")
@@ -152,6 +160,7 @@ class FederatedClustering(TableClusterer):
             local_iterations=self.local_iterations,
             refinement=self.refinement,
             n_rivals=self.n_rivals,
+            model=self.model,
             metric=self.metric,
             seed=seed,
         )

@@ -22,6 +22,7 @@ from intarsia.core.distances import (
     nearest_centre,
 )
 from intarsia.core.features import FeatureSpace, indicators
+from intarsia.core.mixture import Mixture, likeliest
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.core.units import Statistics, choose_units, statistics_of
@@ -35,6 +36,7 @@ from intarsia.messages import (
     Describe,
     Description,
     Failure,
+    Gaussians,
     Label,
     Labelled,
     Moments,
@@ -120,9 +122,9 @@ class Participant:
         units = rows
         if request.columns is None:
             # one round: cluster in units of one's own, and let the coordinator find common ones
-            moments = moments_of(rows, table.observed, request.scale or "standard")
-            inside = FeatureSpace(table.names).mask(indicators(self._table.levels))
-            own = choose_units(Statistics(*msgspec.structs.astuple(moments)), request.scale, inside)
+            said = statistics_of(rows, table.observed, request.scale or "standard")
+            moments = None if request.scale is None else _as_moments(said)
+            own = choose_units(said, request.scale, FeatureSpace(table.names).mask(indicators(self._table.levels)))
             units = (rows - own.shift) / own.scale
         asked = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False, n_proxies=0))
         if asked not in self._clustered:  # asked again, it answers the same, and need not compute it twice
@@ -168,8 +170,11 @@ class Participant:
         view = self._laid_out(request.columns)
         rows, observed = view.rows, view.table.observed
         centres, extent = self._centres(request.centres, view.table)
-        self._labels = nearest_centre(rows, observed, centres.values, centres.seen, extent, self._metric)
-        own = self._labels
+        if request.gaussians is None:
+            own = nearest_centre(rows, observed, centres.values, centres.seen, extent, self._metric)
+        else:
+            own = likeliest(self._mixture(request.gaussians, centres), rows, observed & extent.varies)
+        self._labels = own
         there = observed & (own >= 0)[:, None] & centres.seen[np.maximum(own, 0)]
         deviations = np.square(np.where(there, rows - centres.values[np.maximum(own, 0)], 0.0))
         member = (own[None, :] == np.arange(len(centres))[:, None]).astype(np.float64)
@@ -224,6 +229,19 @@ class Participant:
         if not all(_is_moderate(part) for part in (centres.values[known], centres.low[seen], centres.high[seen])):
             raise ProtocolError(f"participant {self.name!r} was sent centroids that are not finite")
         return MaskedCentroids.of(centres.values, known.astype(np.float64)), Extent(centres.low, centres.high)
+
+    def _mixture(self, sent: Gaussians, centres: MaskedCentroids) -> Mixture:
+        k, d = centres.values.shape
+        flat, wide = (sent.overall, sent.width), (sent.means, sent.variances, sent.seen)
+        fits = all(part.shape == (d,) for part in flat) and all(part.shape == (k, d) for part in wide)
+        if not fits or sent.weights.shape != (k,):
+            raise ProtocolError(f"participant {self.name!r} was sent Gaussians that do not fit its {d} features")
+        sane = all(_is_moderate(part) for part in (*flat, sent.means, sent.variances, sent.weights))
+        positive = sane and (sent.variances > 0).all() and (sent.weights > 0).all() and (sent.width >= 0).all()
+        if not positive:
+            raise ProtocolError(f"participant {self.name!r} was sent Gaussians that are none")
+        seen = sent.seen.astype(np.bool_)
+        return Mixture(sent.means, sent.variances, sent.variances, seen, sent.weights, sent.overall, sent.width)
 
     def _cluster(self, units: FloatArray, observed: BoolArray, request: Summarize) -> Chosen:
         rng = stream(request.seed, self.name, "summarize")
