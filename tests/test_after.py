@@ -208,7 +208,7 @@ def test_an_entry_that_nobody_is_labelled_with_has_no_spread():
     rng = np.random.default_rng(0)
     near = lambda m: rng.normal(m, 0.1, size=20)
     tables = {"a": {"x": np.r_[near(0), near(9)], "v": rng.normal(size=40)}, "b": {"x": np.r_[near(9), near(30)]}}
-    result = intarsia.cluster(tables, 3, random_state=0)
+    result = intarsia.cluster(tables, 3, scale=None, random_state=0)
     frame = result.to_frame()
     line = frame[frame["cells"] == 0]
     assert set(line.feature) == {"v"}
@@ -223,10 +223,11 @@ def test_rounding_decides_nothing(method):
     g = np.repeat([0, 1], 20)
     rng = np.random.default_rng(0)
     make = lambda: {"x": 9.0 * g + 0.1 * rng.normal(size=40), "k": np.where(g > 0, 0.1 + 0.2, 0.3)}
-    result = intarsia.cluster({"a": make(), "b": make()}, 2, method=method, random_state=0)
-    new = {"x": [0.0, 9.0], "k": [0.1 + 0.2, 0.3]}
-    assert result.predict_proba(new).argmax(axis=1).tolist() == result.predict(new).tolist()
-    assert result.explain()[0].feature == "x"
+    for scale in (None, "auto", "standard", "minmax", "robust"):
+        result = intarsia.cluster({"a": make(), "b": make()}, 2, method=method, scale=scale, random_state=0)
+        new = {"x": [0.0, 9.0], "k": [0.1 + 0.2, 0.3]}
+        assert result.predict_proba(new).argmax(axis=1).tolist() == result.predict(new).tolist()
+        assert result.explain()[0].feature == "x"
 
 
 def test_huge_rows_and_tiny_features_give_numbers():

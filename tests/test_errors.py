@@ -213,7 +213,7 @@ def test_a_failing_local_algorithm_is_named_without_its_text_but_in_process_the_
     with pytest.raises(
         ex.LocalAlgorithmError, match=r"participant 'a': Broken failed on 12 rows with a ValueError"
     ) as error:
-        intarsia.cluster({"a": frame, "b": table()}, 2, local={"a": Broken()}, max_rounds=0, random_state=0)
+        intarsia.cluster({"a": frame, "b": table()}, 2, local={"a": Broken()}, max_rounds=0, scale=None, random_state=0)
     assert str(CANARY) not in str(error.value)
     assert str(CANARY) in str(error.value.__cause__.__cause__)
 

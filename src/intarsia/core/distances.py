@@ -25,7 +25,7 @@ METRICS = ("euclidean", "manhattan", "cosine")
 
 LARGEST = 1e100  # cells beyond it, or spreads below its inverse, cannot be squared and summed safely
 _COSINE_NOISE = 1e-12  # what rounding leaves of the distance between parallel vectors; dividing by it would be noise
-_ROUNDING = 1e-13  # relative: what sums of equal numbers in different order leave
+ROUNDING = 1e-13  # relative: what sums of equal numbers in different order leave
 _FARTHEST = 1e300
 _BLOCK = 1 << 22  # numbers in one temporary array: 32 MiB
 
@@ -45,7 +45,7 @@ class Extent(NamedTuple):
     def varies(self) -> BoolArray:
         """Which features carry information at all: a width that rounding can explain is none."""
         size = np.maximum(np.abs(self.low), np.abs(self.high))
-        return np.asarray(self.width > np.maximum(_ROUNDING * np.nan_to_num(size, nan=0.0), 1 / LARGEST))
+        return np.asarray(self.width > np.maximum(ROUNDING * np.nan_to_num(size, nan=0.0), 1 / LARGEST))
 
 
 def extent_of(values: FloatArray, seen: BoolArray) -> Extent:

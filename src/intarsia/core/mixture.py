@@ -84,7 +84,9 @@ def mixture_of(
     known = cells.sum(axis=0) > 0
     typical = float(within[known].mean()) if known.any() else 0.0
     shares = np.maximum(np.asarray(sizes, dtype=np.float64), 1e-12)
-    wider = squares + np.where(centroids.seen, ridge * typical / np.square(unit), 0.0)
+    with np.errstate(over="ignore"):  # a feature of minute units beside one of huge ones says nothing
+        more = np.minimum(ridge * typical / np.square(unit), _FARTHEST)
+    wider = squares + np.where(centroids.seen, more, 0.0)
     return Mixture(offset / unit, wider, squares, centroids.seen, shares / shares.sum(), overall, width)
 
 

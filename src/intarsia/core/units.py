@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from intarsia.core.distances import LARGEST
+from intarsia.core.distances import LARGEST, ROUNDING
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 SCALES = ("auto", None, "standard", "minmax", "robust")
@@ -75,9 +75,10 @@ def statistics_of(rows: FloatArray, observed: BoolArray, way: str) -> Statistics
         low, high = np.where(observed, rows, np.inf).min(axis=0), np.where(observed, rows, -np.inf).max(axis=0)
         return Statistics(count, mean, m2, low, high)
     if way == "robust":
-        return Statistics(
-            count, mean, m2, quantiles=np.nanquantile(np.where(observed, rows, np.nan), QUANTILES, axis=0)
-        )
+        quantiles = np.nanquantile(np.where(observed, rows, np.nan), QUANTILES, axis=0) if rows.size else np.zeros(0)
+        quantiles = quantiles.reshape(len(QUANTILES), rows.shape[1])
+        # between equal cells rounding may step back by a last digit
+        return Statistics(count, mean, m2, quantiles=np.maximum.accumulate(quantiles, axis=0))
     return Statistics(count, mean, m2)
 
 
@@ -133,7 +134,7 @@ def choose_units(statistics: Statistics, way: str | None, indicators: BoolArray)
     if way == "auto":
         way = "standard" if units_differ(statistics, indicators) else None
     shift, scale = np.zeros(d), np.ones(d)
-    deviation = np.sqrt(statistics.m2 / np.maximum(statistics.count, 1.0))
+    deviation = _deviation(statistics)
     if way == "standard":
         shift, scale = statistics.mean, deviation
     elif way == "minmax" and statistics.low is not None and statistics.high is not None:
@@ -144,20 +145,27 @@ def choose_units(statistics: Statistics, way: str | None, indicators: BoolArray)
         shift, scale = middle, np.where(third > first, third - first, NORMAL_QUARTILES * deviation)
     else:
         assert way is None
-    scale = np.where(scale > 1 / LARGEST, scale, 1.0)
+    varies = (deviation > 0) & (scale > 1 / LARGEST)
+    shift, scale = np.where(varies, shift, 0.0), np.where(varies, scale, 1.0)
     return CommonUnits(np.where(indicators, 0.0, shift), np.where(indicators, _MISMATCH, scale), way)
 
 
+def _deviation(statistics: Statistics) -> FloatArray:
+    """Standard deviations; 0 where cells differ by no more than rounding does, which must not be blown up."""
+    deviation = np.sqrt(statistics.m2 / np.maximum(statistics.count, 1.0))
+    return np.where(deviation > np.maximum(1 / LARGEST, ROUNDING * np.abs(statistics.mean)), deviation, 0.0)
+
+
 def units_differ(statistics: Statistics, indicators: BoolArray) -> bool:
-    """Whether the largest standard deviation is over ten times the median one.
+    """Whether the largest standard deviation is over ten times the median one (of an even number, the smaller of the two).
 
     Beside numbers, categories have other units by nature. Features that never vary have none. Small deviations are no sign:
     a pixel at the rim hardly ever varies, and has the same unit as all others.
     """
-    deviation = np.sqrt(statistics.m2 / np.maximum(statistics.count, 1.0))
-    varying = deviation[(deviation > 1 / LARGEST) & ~indicators]
+    deviation = _deviation(statistics)
+    varying = deviation[(deviation > 0) & ~indicators]
     if not len(varying):
         return False
     if indicators.any():
         return True
-    return bool(varying.max() > FAR_APART * np.median(varying))
+    return bool(varying.max() > FAR_APART * np.sort(varying)[(len(varying) - 1) // 2])
