@@ -10,8 +10,20 @@ import numpy as np
 
 from experiments import store
 from experiments.baselines import ALONE, BASELINES, CENTRALISED
+from experiments.choosing_k import CASES, K_WAYS, NUMBERS, TARGETS, true_number
+from experiments.gaps import SHARES
 from experiments.linkages import EXPONENTS, LINKAGES, SOFTENINGS, merged_with
-from experiments.measuring import CEILING, FEDERATED, FROM_OUTSIDE, FROM_TRUTH, K_CHOSEN, ONE_SHOT, OURS, REFERENCES
+from experiments.measuring import (
+    CEILING,
+    FEDERATED,
+    FROM_OUTSIDE,
+    FROM_TRUTH,
+    K_CHOSEN,
+    MIXTURE,
+    ONE_SHOT,
+    OURS,
+    REFERENCES,
+)
 from experiments.splits import LAYOUTS
 from experiments.studies import SEPARATIONS, STUDIES
 
@@ -21,6 +33,7 @@ QMNIST = "QMNIST 0/3/7"
 GRID = tuple(f"Gaussian {separation:g}" for separation in SEPARATIONS)
 BY_IMPORTANCE = tuple(name for name in STUDIES if name.endswith("by importance"))
 BOLD = (FEDERATED, ONE_SHOT)
+GAP_STUDIES = ("Gaps in HAR", "Gaps in QMNIST 0/3/7")
 AT_START = "federated, search, the paper's rounds"  # no rivals: its grouping is the search's own
 # Tables 2 to 5 of the paper, by (data, layout): Algorithm 1's and 2's E2/E5, E3 cosine, E3 distance; centralised k-means
 PAPER = {
@@ -50,6 +63,7 @@ def write(folder: Path) -> Path:
         "ahead": ahead, "never": never_tried, "bars": bars,
         "tables": paper_tables, "importance": importance_tables, "order": order_table,
         "perfect": perfect_table, "misses": misses, "truth": truth_table, "baselines": baseline_tables,
+        "mixture": mixture_table, "gaps": gaps_table, "number": number_table, "cloud": cloud_table,
         "grid": grid_table, "planted": planted_table, "linkages": linkage_table, "exponents": exponent_table,
     }  # fmt: skip
     text = TEMPLATE.read_text(encoding="utf-8")
@@ -210,7 +224,14 @@ def never_tried(rows: Results) -> str:
 
 def bars(rows: Results) -> str:
     """Each promise with its figure and a verdict."""
-    lines = [*_perfect_bars(rows), *_truth_bars(rows), _grid_bar(rows), *_paper_bars(rows)]
+    lines = [
+        *_perfect_bars(rows),
+        *_truth_bars(rows),
+        _grid_bar(rows),
+        *_paper_bars(rows),
+        *_gap_bars(rows),
+        *_mixture_bars(rows),
+    ]
     return table(("what", "measured", "holds"), lines)
 
 
@@ -284,6 +305,30 @@ def _paper_bars(rows: Results) -> Iterator[tuple[str, str, str]]:
                 yield what, figure, verdict(reached and grouped.min() == 1, len(accuracy))
 
 
+def _gap_bars(rows: Results) -> Iterator[tuple[str, str, str]]:
+    for name in GAP_STUDIES:
+        for layout in LAYOUTS:
+            for way in BOLD:
+                for share, most in ((0.1, 1.0), (0.3, 3.0)):
+                    blank, whole = paired(
+                        rows[name], "accuracy", layout, f"{way}, {share:.0%} blanked", f"{way}, 0% blanked"
+                    )
+                    loss = 100 * (blank - whole)
+                    what = (
+                        f"{name}, {layout}, {way}: {share:.0%} of cells blanked cost at most {most:g} points on average"
+                    )
+                    figure = f"{loss.mean():+.2f}, worst {loss.min():+.2f}" if len(loss) else ""
+                    yield what, figure, verdict(len(loss) > 0 and loss.mean() >= -most, len(loss))
+
+
+def _mixture_bars(rows: Results) -> Iterator[tuple[str, str, str]]:
+    ours, other = paired(rows[QMNIST], "accuracy", "chain", MIXTURE, FEDERATED)
+    gain = 100 * (ours - other)
+    figure = f"{gain.mean():+.2f} on average, worst {gain.min():+.2f}, over {len(gain)} splits" if len(gain) else ""
+    what = "QMNIST, chain: a mixture gains 1.5 points or more over centroids"
+    yield what, figure, verdict(len(gain) >= 20 and gain.mean() >= 1.5, len(gain))
+
+
 def verdict(holds: bool, measured: int) -> str:
     return "not measured" if not measured else "yes" if holds else "**no**"
 
@@ -301,7 +346,7 @@ def perfect_table(rows: Results) -> str:
     lines = []
     for layout in LAYOUTS:
         for way in OURS:
-            if way == K_CHOSEN or not pick(rows[QMNIST], layout=layout, way=way):
+            if way in {K_CHOSEN, MIXTURE} or not pick(rows[QMNIST], layout=layout, way=way):
                 continue
             cells = ["{} of {}".format(*perfect_of(rows[QMNIST], layout, way, clear)) for clear in (1.0, 0.0)]
             grouped = column(rows[QMNIST], "aggregation", layout=layout, way=way)
@@ -375,6 +420,82 @@ def baseline_table(rows: Rows) -> str:
                  worst(rand, 3), kb, f"{np.median(theirs / ours):.2g}" if len(ours) else "")
             )  # fmt: skip
     return table(("layout", "way", "splits", "accuracy %", "worst", "adjusted Rand", "worst", "kB", "time"), lines)
+
+
+def mixture_table(rows: Results) -> str:
+    """What one more step, labels by the likeliest Gaussian, gains over the nearest centroid."""
+    lines = []
+    for name in (*PAPERS, *GRID):
+        for layout in LAYOUTS:
+            ours, other = paired(rows[name], "accuracy", layout, MIXTURE, FEDERATED)
+            if len(ours):
+                gain = 100 * (ours - other)
+                better = f"{int((gain > 0).sum())} / {int((gain < 0).sum())}"
+                lines.append((name, layout, len(gain), f"{gain.mean():+.2f}", f"{gain.min():+.2f}", better))
+    return table(("data", "layout", "splits", "points gained", "worst", "splits better / worse"), lines)
+
+
+def gaps_table(rows: Results) -> str:
+    """Accuracy with a share of all cells blanked."""
+    lines = []
+    for name in GAP_STUDIES:
+        for layout in LAYOUTS:
+            for way in BOLD:
+                cells = [
+                    column(rows[name], "accuracy", layout=layout, way=f"{way}, {share:.0%} blanked") for share in SHARES
+                ]
+                if len(cells[0]):
+                    shown = (f"{100 * c.mean():.2f} ({100 * c.min():.2f})" if len(c) else "" for c in cells)
+                    lines.append((name.removeprefix("Gaps in "), layout, way, len(cells[0]), *shown))
+    return table(("data", "layout", "way", "splits", *(f"{share:.0%} blanked" for share in SHARES)), lines)
+
+
+def number_table(rows: Results) -> str:
+    """How often the chosen K is right, off by one, and the worst."""
+    lines = []
+    for name in CASES:
+        for layout in LAYOUTS:
+            for way in K_WAYS:
+                off = np.array(
+                    [
+                        int(row["n_clusters"]) - true_number(name, int(row["split"]))
+                        for row in pick(rows[name], layout=layout, way=way)
+                    ]
+                )
+                if len(off):
+                    far = int(off[np.abs(off).argmax()])
+                    right, near = np.mean(off == 0), np.mean(np.abs(off) == 1)
+                    worst_off = f"{far:+d}" if far else "0"
+                    lines.append(
+                        (
+                            name.removeprefix("K of "),
+                            layout,
+                            bold(way),
+                            len(off),
+                            f"{right:.0%}",
+                            f"{near:.0%}",
+                            worst_off,
+                        )
+                    )
+    return table(("data", "layout", "way", "cases", "right", "off by one", "worst"), lines)
+
+
+def cloud_table(rows: Results) -> str:
+    """By true K, how often it is right on the mixtures, over both layouts."""
+    lines = []
+    for k in NUMBERS:
+        cells: list[object] = [k]
+        for target in TARGETS:
+            name = f"K of mixtures, {target:g}"
+            found = [
+                int(row["n_clusters"])
+                for row in pick(rows[name], way=ONE_SHOT)
+                if true_number(name, int(row["split"])) == k
+            ]
+            counts = {n: found.count(n) for n in sorted(set(found))}
+            cells.append(", ".join(f"{n}" if times == 1 else f"{n} ({times} times)" for n, times in counts.items()))
+        lines.append(cells)
+    return table(("true K", *(f"chosen, adjusted Rand {target:g}" for target in TARGETS)), lines)
 
 
 def grid_table(rows: Results) -> str:

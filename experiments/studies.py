@@ -8,8 +8,10 @@ from functools import partial
 from importlib.util import find_spec
 
 from experiments.baselines import BASELINES, CENTRALISED, ITERATIVE, MASKED_LLOYD, NEIGHBOURS, STEPMIX
+from experiments.choosing_k import CASES, K_WAYS, measure_number
+from experiments.gaps import GAPS, measure_gaps
 from experiments.linkages import LINKAGES, SWEEP, measure_exponents, measure_linkages
-from experiments.measuring import CEILING, FROM_OUTSIDE, K_CHOSEN, OURS, REFERENCES, Row, measure_ways
+from experiments.measuring import CEILING, FEDERATED, FROM_OUTSIDE, K_CHOSEN, OURS, REFERENCES, Row, measure_ways
 from experiments.splits import LAYOUTS, Case, K, dim_split, gaussian_split, har_split, qmnist_split
 
 UNSEEN = 1000  # QMNIST splits before this one were looked at while the method was made
@@ -62,6 +64,15 @@ def _gaussian(separation: float) -> Study:
     )  # fmt: skip
 
 
+def _number(name: str) -> Study:
+    mixtures = name.startswith("K of mixtures")
+    return Study(
+        name, 0, CASES[name], DIM_FILE if "DIM" in name else "made by experiments/choosing_k.py",
+        K_WAYS, {FEDERATED: 11 if mixtures else 3}, splits=33 if mixtures else 15 if name == "K of one cloud" else 3,
+        measure=measure_number,
+    )  # fmt: skip
+
+
 STUDIES = {
     study.name: study
     for study in (
@@ -83,6 +94,9 @@ STUDIES = {
             "QMNIST 0/3/7 by importance", 3, partial(qmnist_split, how="importance"), QMNIST_FILE, OWN,
             splits=30, first=UNSEEN,
         ),
+        Study("Gaps in QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, GAPS, splits=20, first=UNSEEN, measure=measure_gaps),
+        Study("Gaps in HAR", 2, har_split, HAR_FILE, GAPS, splits=20, measure=measure_gaps),
+        *(_number(name) for name in CASES),
         Study("Linkages on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, LINKAGES, measure=measure_linkages),
         Study("Exponents on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, SWEEP, splits=20, measure=measure_exponents),
     )

@@ -222,7 +222,7 @@ SETTINGS = [
     ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1"),
     ({"n_clusters": 2.5}, "n_clusters"),
     ({"n_clusters": True}, "n_clusters"),
-    ({"n_clusters": None}, "n_clusters is needed here.*one_shot"),
+    ({"n_clusters": "three"}, "n_clusters must be one of"),
     ({"aggregation": "greedy"}, "aggregation must be one of"),
     ({"step_size": 0.0}, "step_size must be a number above 0 up to 1"),
     ({"step_size": float("nan")}, "step_size"),

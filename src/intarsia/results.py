@@ -136,7 +136,8 @@ class Outcome:
     """What the coordinator knows at the end. No label is in it: those stay with the participants.
 
     ``clarity`` is the mean silhouette of each participant's least clear local cluster, where it was looked at, and
-    ``fidelity`` how close proxies of each local cluster are to its rows, where that was measured.
+    ``silhouettes`` that of every cut of the merge tree where K was chosen, ``found`` how many clusters participants found by
+    themselves then, and ``fidelity`` how close proxies of each local cluster are to its rows, where that was measured.
     """
 
     model: GlobalModel
@@ -151,8 +152,15 @@ class Outcome:
     converged: bool = True
     merge_tree: MergeTree | None = None
     silhouettes: Mapping[int, float] = field(default_factory=dict)
+    found: int | None = None
+    leaves: tuple[LocalCluster, ...] = ()
     coverage: Coverage | None = None
     fidelity: FloatArray | None = None
+
+    @property
+    def tree_leaves(self) -> tuple[LocalCluster, ...]:
+        """The local clusters that the merge tree is of: those from before K was known, if there were such."""
+        return self.leaves or self.local_clusters
 
     @property
     def groups(self) -> IntArray:

@@ -88,6 +88,8 @@ class Stored(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     filled: Array | None = None
     fidelity: Array | None = None
     weights: Array | None = None
+    found: int | None = None
+    leaves: tuple[LocalCluster, ...] = ()
 
 
 Labels = Mapping[str, Array]
@@ -217,6 +219,8 @@ def _stored(
         rows=None if outcome.coverage is None else outcome.coverage.rows,
         filled=None if outcome.coverage is None else outcome.coverage.filled,
         fidelity=outcome.fidelity,
+        found=outcome.found,
+        leaves=outcome.leaves,
     )
 
 
@@ -256,6 +260,8 @@ def _outcome(stored: Stored) -> Outcome:
         else MergeTree(stored.tree.n_leaves, stored.tree.merges, stored.tree.strengths),
         silhouettes=stored.silhouettes,
         fidelity=stored.fidelity,
+        found=stored.found,
+        leaves=stored.leaves,
         coverage=None if stored.rows is None or stored.filled is None else Coverage(stored.rows, stored.filled),
     )
 
@@ -267,7 +273,7 @@ def _problems(stored: Stored) -> Iterator[str]:
     yield from _wrong_numbers(stored)
     yield from _wrong_coverage(stored)
     yield from _wrong_pointers(stored)
-    yield from _wrong_tree(stored.tree, len(stored.owner))
+    yield from _wrong_tree(stored.tree, len(stored.leaves) or len(stored.owner))
 
 
 def _wrong_shapes(stored: Stored) -> Iterator[str]:
@@ -316,7 +322,13 @@ def _wrong_names(stored: Stored) -> Iterator[str]:
         yield "the units are none of ours"
     if stored.metric not in _METRICS:
         yield "the metric is none of ours"
-    spoken_of = {*stored.clarity, *stored.sizes, *(stored.labels or {}), *(stored.local_labels or {})}
+    spoken_of = {
+        *(leaf.participant for leaf in stored.leaves),
+        *stored.clarity,
+        *stored.sizes,
+        *(stored.labels or {}),
+        *(stored.local_labels or {}),
+    }
     if strangers := spoken_of - set(stored.participants):
         yield f"it speaks of {len(strangers)} participants that it does not list"
     if set(stored.sizes) != set(stored.participants):

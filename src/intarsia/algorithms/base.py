@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.densities import Density
 from intarsia.core.distances import LARGEST, Extent, Metric
 from intarsia.core.features import (
     FeatureSpace,
@@ -19,10 +20,11 @@ from intarsia.core.features import (
     near_misses,
     overlap_graph,
 )
+from intarsia.core.n_clusters import Summaries
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.core.units import QUANTILES, CommonUnits, choose_units, pool
-from intarsia.density_messages import problem_of
+from intarsia.density_messages import problem_of, unpacked
 from intarsia.exceptions import (
     DisjointFeaturesError,
     DuplicateColumnError,
@@ -36,6 +38,10 @@ from intarsia.messages import Columns, Description, Labelled, LocalSummary, Mess
 from intarsia.results import Coverage, GlobalModel, LocalCluster, Outcome
 
 M = TypeVar("M", bound=Message)
+EXPONENT, SOFTENING = 2.0, 0.01  # of the force between local clusters
+DEVIATIONS = 2.0  # how many standard deviations count as reached when there are no points to look at
+STRONGEST = 1e100  # without softening the force between equal points is infinite; sums must not be
+MAX_LOCAL_CLUSTERS = 20  # how far a participant looks when nobody knows K
 MOST_JOINT_LEVELS = 200  # of one column, over all participants
 _MOST_ROWS = 2**53  # counts are exact up to here
 
@@ -232,6 +238,31 @@ def _fidelity(study: Study, summaries: Mapping[str, LocalSummary]) -> FloatArray
     sent = [summaries[name].fidelity for name in study.participants]
     there = [part for part in sent if part is not None]
     return np.concatenate(there) if len(there) == len(sent) else None
+
+
+def summaries_of(study: Study, gathered: Gathered, densities: Sequence[Density]) -> Summaries:
+    """Local clusters as the choice of K sees them.
+
+    Whoever chose its number of clusters itself says how clear they are, or that there is one.
+    """
+    counts = np.bincount(gathered.owner, minlength=len(study.participants))
+    chose = [name in gathered.clarity or counts[i] == 1 for i, name in enumerate(study.participants)]
+    mine = np.array(chose, dtype=np.bool_)[gathered.owner]
+    return Summaries(densities, gathered.centroids.seen, gathered.owner, gathered.sizes, mine)
+
+
+def unpacked_densities(study: Study, gathered: Gathered, summaries: Mapping[str, LocalSummary]) -> list[Density]:
+    """Everybody's densities, in the order of the gathered clusters, in common units."""
+    densities, seen = [], iter(gathered.centroids.seen)
+    for name in study.participants:
+        summary, index = summaries[name], study.space.index(summaries[name].features)
+        for values, counts, packed in zip(summary.values, summary.counts, summary.densities or (), strict=True):
+            own, all_seen = index[counts > 0], np.flatnonzero(next(seen))
+            density = unpacked(packed, values[counts > 0]).scaled(study.shift[own], study.scale[own])
+            # levels that the participant never had are zeros that do not vary
+            at = np.searchsorted(all_seen, own)
+            densities.append(density if len(at) == len(all_seen) else density.placed(at, len(all_seen)))
+    return densities
 
 
 def unheard_of(study: Study, name: str, summary: LocalSummary) -> Iterator[tuple[str, IntArray]]:

@@ -13,6 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from intarsia.algorithms.base import (
+    DEVIATIONS,
+    EXPONENT,
+    MAX_LOCAL_CLUSTERS,
+    SOFTENING,
+    STRONGEST,
     Gathered,
     Has,
     Step,
@@ -29,12 +34,17 @@ from intarsia.algorithms.base import (
     sizes_of,
     spread_of,
     starts_stream,
+    summaries_of,
+    unpacked_densities,
 )
+from intarsia.core.agglomeration import MergeTree, agglomerate
 from intarsia.core.alignment import blend, movement, without_own
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.distances import Extent, Metric
 from intarsia.core.features import is_complete
+from intarsia.core.force import exact_forces, gaussian_extent
 from intarsia.core.meta_clustering import LocalCentroids, by_size, method_a, method_b, objective
+from intarsia.core.n_clusters import Choice, choose_n_clusters
 from intarsia.core.search import CentroidProblem, margins, search_centroids
 from intarsia.core.types import IntArray
 from intarsia.exceptions import ProtocolError
@@ -54,7 +64,7 @@ from intarsia.messages import (
     Request,
     Summarize,
 )
-from intarsia.results import Aggregation, Outcome, RoundInfo
+from intarsia.results import Aggregation, LocalCluster, Outcome, RoundInfo
 
 PAPER_METHODS = {"method_a": method_a, "method_b": method_b}
 AGGREGATIONS = ("search", *PAPER_METHODS)
@@ -82,11 +92,27 @@ class AskedFeatures:
     participants: tuple[str, ...]
 
 
+class Number(NamedTuple):
+    """K, how it was chosen, and the tree of local clusters that it was chosen from."""
+
+    choice: Choice
+    tree: MergeTree
+    leaves: tuple[LocalCluster, ...]
+
+
 @dataclass(frozen=True)
-class AskedSummaries:
-    """Everybody was asked for local clusters."""
+class AskedNumber:
+    """Everybody was asked how many clusters they see."""
 
     study: Study
+
+
+@dataclass(frozen=True)
+class AskedSummaries:
+    """Everybody was asked for local clusters; ``number`` says how K was chosen, where it was."""
+
+    study: Study
+    number: Number | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +137,7 @@ class Run:
     candidates: tuple[Candidate, ...]
     rounds: tuple[RoundInfo, ...] = ()
     converged: bool = False
+    number: Number | None = None
 
 
 @dataclass(frozen=True)
@@ -135,14 +162,14 @@ class AskedLikeliest:
     outcome: Outcome
 
 
-State = AskedFeatures | AskedSummaries | AskedRefinement | AskedLabels | AskedLikeliest
+State = AskedFeatures | AskedNumber | AskedSummaries | AskedRefinement | AskedLabels | AskedLikeliest
 
 
 @dataclass(frozen=True)
 class FederatedAlgorithm:
     """Algorithm 1 with its settings; see :class:`intarsia.FederatedClustering` for what they mean."""
 
-    n_clusters: int
+    n_clusters: int | None
     aggregation: str = "search"
     n_starts: int = 30
     n_local_clusters: Mapping[str, int] | int | None = None
@@ -167,17 +194,21 @@ class FederatedAlgorithm:
         match state:
             case AskedFeatures(participants):
                 return self._described(replies_of(Description, replies, participants))
-            case AskedSummaries(study):
-                return self._summarized(study, replies_of(LocalSummary, replies, study.participants))
+            case AskedNumber(study):
+                return self._numbered(study, replies_of(LocalSummary, replies, study.participants))
+            case AskedSummaries(study, number):
+                summaries = replies_of(LocalSummary, replies, study.participants)
+                return self._knowing(number)._summarized(study, summaries, number)  # noqa: SLF001  (itself, but knowing K)
             case AskedRefinement(run):
-                return self._refined(run, replies_of(Refinement, replies, run.study.participants))
+                refined = replies_of(Refinement, replies, run.study.participants)
+                return self._knowing(run.number)._refined(run, refined)  # noqa: SLF001
             case AskedLabels(run):
                 labelled = replies_of(Labelled, replies, run.study.participants)
                 outcome = _outcome(run, labelled, self.metric)
                 return _ask_likeliest(run, outcome) if self.model == "mixture" else Step(result=outcome)
             case AskedLikeliest(run, outcome):
                 labelled = replies_of(Labelled, replies, run.study.participants)
-                sizes = sizes_of(labelled, run.study.participants, self.n_clusters)
+                sizes = sizes_of(labelled, run.study.participants, len(outcome.model.centroids))
                 return Step(result=replace(outcome, sizes=sizes))
 
     def _described(self, described: Mapping[str, Description]) -> Step:
@@ -186,7 +217,41 @@ class FederatedAlgorithm:
         study = make_study(
             {name: Has(reply.features, reply.levels, reply.moments) for name, reply in described.items()}, self.scale
         )
-        return Step(AskedSummaries(study), {name: self._summarize(study, name) for name in study.participants})
+        state = AskedNumber(study) if self.n_clusters is None else AskedSummaries(study)
+        return Step(state, {name: self._summarize(study, name) for name in study.participants})
+
+    @property
+    def _k(self) -> int:
+        assert self.n_clusters is not None
+        return self.n_clusters
+
+    def _knowing(self, number: Number | None) -> FederatedAlgorithm:
+        return self if number is None else replace(self, n_clusters=number.choice.n_clusters)
+
+    def _numbered(self, study: Study, summaries: Mapping[str, LocalSummary]) -> Step:
+        """Choose K from what everybody sees, and ask for that many clusters."""
+        gathered = self._gathered(study, summaries)
+        densities = unpacked_densities(study, gathered, summaries)
+        seen = gathered.centroids.seen
+        extent = gaussian_extent(densities, seen, DEVIATIONS)
+        forces = np.minimum(exact_forces(densities, seen, extent, EXPONENT, SOFTENING), STRONGEST)
+        check_comparable(study, gathered.owner, ~np.isnan(forces))
+        tree = agglomerate(forces)
+        choice = choose_n_clusters(summaries_of(study, gathered, densities), forces, extent, tree)
+        groups = tree.cut(max(choice.n_clusters, tree.fewest_groups))
+        number = Number(choice, tree, local_clusters(study, gathered, groups, [float("nan")] * len(groups)))
+        knowing = self._knowing(number)
+        requests = {name: knowing._summarize(study, name) for name in study.participants}  # noqa: SLF001
+        return Step(AskedSummaries(study, number), requests)
+
+    def _gathered(self, study: Study, summaries: Mapping[str, LocalSummary]) -> Gathered:
+        for name, summary in summaries.items():
+            check_summary(name, summary)
+            if summary.features != study.features[name]:
+                raise ProtocolError(f"participant {name!r} summarised other features than it had described")
+            if self.n_clusters is None and summary.densities is None:
+                raise ProtocolError(f"participant {name!r} sent no densities, which were asked for")
+        return gather(study, summaries)
 
     def _summarize(self, study: Study, name: str) -> Request:
         fixed = self.n_local_clusters
@@ -194,47 +259,44 @@ class FederatedAlgorithm:
             seed=self.seed,
             n_clusters=self.n_clusters,
             n_local_clusters=fixed.get(name) if isinstance(fixed, Mapping) else fixed,
-            max_local_clusters=self.n_clusters,
+            max_local_clusters=self.n_clusters or MAX_LOCAL_CLUSTERS,
+            density="gaussian_diagonal" if self.n_clusters is None else None,
             columns=study.columns_for(name),
         )
 
-    def _summarized(self, study: Study, summaries: Mapping[str, LocalSummary]) -> Step:
-        for name, summary in summaries.items():
-            check_summary(name, summary)
-            if summary.features != study.features[name]:
-                raise ProtocolError(f"participant {name!r} summarised other features than it had described")
-        gathered = gather(study, summaries)
+    def _summarized(self, study: Study, summaries: Mapping[str, LocalSummary], number: Number | None) -> Step:
+        gathered = self._gathered(study, summaries)
         candidates = tuple(
-            Candidate(grouped, merge(gathered.centroids, grouped.groups, self.n_clusters))
+            Candidate(grouped, merge(gathered.centroids, grouped.groups, self._k))
             for grouped in self._group(study, gathered)
         )
-        return self._next_round(Run(study, candidates))
+        return self._next_round(Run(study, candidates, number=number))
 
     def _group(self, study: Study, gathered: Gathered) -> list[Grouped]:
         """The best grouping, and others that the local centroids alone hardly tell from it."""
         local = LocalCentroids(gathered.centroids, gathered.owner, self.metric)
-        local.check(self.n_clusters)
+        local.check(self._k)
         check_comparable(study, gathered.owner, local.comparable)
-        problem = CentroidProblem(local, self.n_clusters)
+        problem = CentroidProblem(local, self._k)
         rivals: tuple[IntArray, ...] = ()
         if self.aggregation == "search":
             starts = starts_stream(self.seed, "search centroids")
-            found = search_centroids(local, self.n_clusters, study.overlap, self.n_starts, starts)
+            found = search_centroids(local, self._k, study.overlap, self.n_starts, starts)
             # where everybody can be compared with everybody, there is no weak link that could turn the rest
             in_doubt = self.max_rounds > 1 and self.refinement != "plain" and not is_complete(study.overlap)
             best = found.groups
             if in_doubt:
                 # centroids that know fewer features fit rows more easily, and would win for that alone
-                known = [merge(gathered.centroids, g, self.n_clusters).seen.sum() for g in (best, *found.rivals)]
+                known = [merge(gathered.centroids, g, self._k).seen.sum() for g in (best, *found.rivals)]
                 fair = (g for g, entries in zip(found.rivals, known[1:], strict=True) if entries >= known[0])
                 rivals = tuple(islice(fair, self.n_rivals))
             aggregation = Aggregation(
                 "search", found.loss, found.runner_up, found.confidence, found.n_different, n_compared=1 + len(rivals)
             )
         else:
-            best = PAPER_METHODS[self.aggregation](local, self.n_clusters)
+            best = PAPER_METHODS[self.aggregation](local, self._k)
             # one heuristic has no runner-up, hence no confidence
-            loss = objective(local, best, self.n_clusters)
+            loss = objective(local, best, self._k)
             aggregation = Aggregation(self.aggregation, loss, None, float("nan"), 1)
         grouped = []
         for number, groups in enumerate((best, *rivals)):
@@ -294,7 +356,7 @@ class FederatedAlgorithm:
         k = min(range(len(candidates)), key=lambda k: candidates[k].misfit)  # the first of equals
         leader = candidates[k]
         moved = movement(run.candidates[k].centres, leader.centres, leader.grouped.extent)
-        sizes = sum((reply.sizes for reply in leader.last.values()), np.zeros(self.n_clusters, dtype=np.intp))
+        sizes = sum((reply.sizes for reply in leader.last.values()), np.zeros(self._k, dtype=np.intp))
         info = RoundInfo(number, moved, tuple(sizes.tolist()), leader.misfit, kind)
         if number >= min(TRIAL_ROUNDS, self.max_rounds):
             candidates = (leader,)
@@ -304,7 +366,7 @@ class FederatedAlgorithm:
         return self._next_round(replace(run, converged=moved <= self.tol and kind != "trial" and over))
 
     def _moved(self, study: Study, candidate: Candidate, refined: Mapping[str, Refined]) -> Candidate:
-        merged = _merge_refinements(study, refined, self.n_clusters)
+        merged = _merge_refinements(study, refined, self._k)
         centres = blend(candidate.centres, merged, self.step_size)
         misfit = sum(refined[name].misfit for name in study.participants)
         return replace(candidate, centres=centres, merged=merged, last=refined, misfit=misfit)
@@ -353,6 +415,10 @@ def _outcome(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Outc
         sizes=sizes_of(labelled, study.participants, len(winner.centres)),
         rounds=run.rounds,
         converged=run.converged,
+        merge_tree=None if run.number is None else run.number.tree,
+        silhouettes={} if run.number is None else run.number.choice.silhouettes,
+        found=None if run.number is None else run.number.choice.found,
+        leaves=() if run.number is None else run.number.leaves,
     )
 
 

@@ -14,6 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from intarsia.algorithms.base import (
+    DEVIATIONS,
+    EXPONENT,
+    MAX_LOCAL_CLUSTERS,
+    SOFTENING,
+    STRONGEST,
     Gathered,
     Has,
     Step,
@@ -27,8 +32,10 @@ from intarsia.algorithms.base import (
     replies_of,
     sizes_of,
     starts_stream,
+    summaries_of,
+    unpacked_densities,
 )
-from intarsia.core.agglomeration import MergeTree, agglomerate, same_owner
+from intarsia.core.agglomeration import MergeTree, agglomerate
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.densities import Density, sample_inside
 from intarsia.core.distances import Extent, Metric, extent_of
@@ -36,20 +43,16 @@ from intarsia.core.features import indicators
 from intarsia.core.force import exact_forces, gaussian_extent, has_exact_force, sampled_forces
 from intarsia.core.meta_clustering import by_size
 from intarsia.core.mixture import pooled_squares
-from intarsia.core.n_clusters import expected_distances, silhouette
+from intarsia.core.n_clusters import Choice, choose_n_clusters
 from intarsia.core.randomness import stream
 from intarsia.core.search import ForceProblem, margins, search_forces
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.density_messages import unpacked
 from intarsia.exceptions import DisjointFeaturesError, ProtocolError, TooFewClustersError
 from intarsia.messages import Assign, Labelled, LocalSummary, Moments, Reply, Summarize
 from intarsia.results import Aggregation, Outcome
 
 AGGREGATIONS = ("search", "greedy")
 FORCES = ("auto", "exact", "sampled")
-DEVIATIONS = 2.0  # how many standard deviations count as reached when there are no points to look at
-STRONGEST = 1e100  # without softening the force between equal points is infinite; sums must not be
-MAX_LOCAL_CLUSTERS = 20  # how far a participant looks when nobody knows K
 
 
 class Attraction(NamedTuple):
@@ -60,12 +63,12 @@ class Attraction(NamedTuple):
 
 
 class Grouping(NamedTuple):
-    """The groups of all local clusters, the paper's tree, and the silhouette of every K that was looked at."""
+    """The groups of all local clusters, the paper's tree, and how K was chosen where it was."""
 
     groups: IntArray
     aggregation: Aggregation
     tree: MergeTree
-    silhouettes: dict[int, float]
+    choice: Choice | None
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,8 @@ class OneShotAlgorithm:
     n_local_clusters: Mapping[str, int] | int | None = None
     scale: str | None = None
     force: str = "auto"
-    exponent: float = 2.0
-    softening: float = 0.01
+    exponent: float = EXPONENT
+    softening: float = SOFTENING
     density: str = "gaussian"
     n_proxies: int = 100
     bounding_boxes: bool = False
@@ -139,7 +142,7 @@ class OneShotAlgorithm:
         study = make_study(described, self.scale, allow_partial=self.allow_partial)
         gathered = _in_common_units(study, gather(study, summaries))
         self._check_enough(gathered)
-        densities = _densities(study, gathered, summaries)
+        densities = unpacked_densities(study, gathered, summaries)
         attraction = self._attraction(study, gathered, densities, summaries)
         if not self.allow_partial:
             check_comparable(study, gathered.owner, ~np.isnan(attraction.forces))
@@ -188,10 +191,12 @@ class OneShotAlgorithm:
         forces, owner = attraction.forces, gathered.owner
         tree = agglomerate(forces)
         if self.n_clusters is None:
-            silhouettes = self._silhouettes(gathered, densities, attraction, tree)
-            n_groups = max(silhouettes, key=lambda k: (silhouettes[k], -k)) if silhouettes else tree.fewest_groups
+            local = summaries_of(study, gathered, densities)
+            apart = self.aggregation == "search"
+            choice = choose_n_clusters(local, forces, attraction.extent, tree, apart=apart)
+            n_groups = choice.n_clusters
         else:
-            silhouettes, n_groups = {}, self.n_clusters
+            choice, n_groups = None, self.n_clusters
         if n_groups < tree.fewest_groups and not self.allow_partial:
             raise DisjointFeaturesError(
                 f"{len(owner)} local clusters cannot be joined into fewer than {tree.fewest_groups} groups, because some "
@@ -202,31 +207,11 @@ class OneShotAlgorithm:
         if self.aggregation == "greedy" or tree.fewest_groups > 1:
             groups = tree.cut(n_groups)
             loss = ForceProblem(forces, owner, n_groups).loss(groups)
-            return Grouping(groups, Aggregation("greedy", loss, None, float("nan"), 1), tree, silhouettes)
+            return Grouping(groups, Aggregation("greedy", loss, None, float("nan"), 1), tree, choice)
         starts = starts_stream(self.seed, "search forces")
         found = search_forces(forces, owner, n_groups, study.overlap, self.n_starts, starts)
         aggregation = Aggregation("search", found.loss, found.runner_up, found.confidence, found.n_different)
-        return Grouping(found.groups, aggregation, tree, silhouettes)
-
-    def _silhouettes(
-        self, gathered: Gathered, densities: Sequence[Density], attraction: Attraction, tree: MergeTree
-    ) -> dict[int, float]:
-        """The silhouette of every number of groups from 2 on.
-
-        The search looks at trees that keep a participant's clusters apart, as long as it has no more than that many.
-        """
-        distances = expected_distances(densities, gathered.centroids.seen, attraction.extent)
-        most_local = int(np.bincount(gathered.owner).max())
-        apart = (
-            agglomerate(attraction.forces, same_owner(gathered.owner, most_local))
-            if self.aggregation == "search"
-            else tree
-        )
-        scores = {}
-        for k in range(max(2, tree.fewest_groups), tree.n_leaves + 1):
-            chosen = apart if k >= max(most_local, apart.fewest_groups) else tree
-            scores[k] = silhouette(distances, chosen.cut(k))
-        return {k: score for k, score in scores.items() if not np.isnan(score)}
+        return Grouping(found.groups, aggregation, tree, choice)
 
 
 def _columns_of(summary: LocalSummary) -> Has:
@@ -246,20 +231,6 @@ def _in_common_units(study: Study, gathered: Gathered) -> Gathered:
     # what a cluster has not seen is 0 in any units
     values = np.where(gathered.centroids.seen, (gathered.centroids.values - study.shift) / study.scale, 0.0)
     return replace(gathered, centroids=MaskedCentroids.of(values, gathered.centroids.counts))
-
-
-def _densities(study: Study, gathered: Gathered, summaries: Mapping[str, LocalSummary]) -> list[Density]:
-    """Everybody's densities, in the order of the gathered clusters, in common units."""
-    densities, seen = [], iter(gathered.centroids.seen)
-    for name in study.participants:
-        summary, index = summaries[name], study.space.index(summaries[name].features)
-        for values, counts, packed in zip(summary.values, summary.counts, summary.densities or (), strict=True):
-            own, all_seen = index[counts > 0], np.flatnonzero(next(seen))
-            density = unpacked(packed, values[counts > 0]).scaled(study.shift[own], study.scale[own])
-            # levels that the participant never had are zeros that do not vary
-            at = np.searchsorted(all_seen, own)
-            densities.append(density if len(at) == len(all_seen) else density.placed(at, len(all_seen)))
-    return densities
 
 
 Box = tuple[FloatArray | None, FloatArray | None]
@@ -315,7 +286,8 @@ def _outcome(
         coverage=gathered.coverage,
         fidelity=gathered.fidelity,
         merge_tree=grouping.tree,
-        silhouettes=grouping.silhouettes,
+        silhouettes={} if grouping.choice is None else grouping.choice.silhouettes,
+        found=None if grouping.choice is None else grouping.choice.found,
     )
 
 

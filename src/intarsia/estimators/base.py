@@ -40,7 +40,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     """Reads tables, runs an algorithm over participants in this process, and keeps what came out."""
 
     # set by the subclasses' __init__
-    n_clusters: int | None
+    n_clusters: int | str | None
     local: Any
     n_local_clusters: Any
     metric: Metric
@@ -106,7 +106,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             for name, table in zip(keys, tables.values(), strict=True)
         ]
         # one table is an ordinary clustering problem: K is K
-        fixed = self.n_clusters if len(tables) == 1 and self.n_local_clusters is None else self.n_local_clusters
+        fixed = self._known_k if len(tables) == 1 and self.n_local_clusters is None else self.n_local_clusters
         fixed_for = for_each(fixed, list(tables), "n_local_clusters")
         outcome = drive(self._algorithm(fixed_for, _seed(self.random_state)), InProcessRuntime(participants))
         report = check_assumptions(outcome)
@@ -122,6 +122,11 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             for feature in (indicators({column: levels[column]}) if column in levels else (column,))
         )
         return ClusteringResult(labels, local_labels, union, outcome, report, keys)
+
+    @property
+    def _known_k(self) -> int | None:
+        """K, or None if it is to be chosen."""
+        return None if self.n_clusters is None or isinstance(self.n_clusters, str) else int(self.n_clusters)
 
     def _keep(self, result: ClusteringResult, *, plain: bool) -> None:
         self.result_ = result
@@ -170,6 +175,10 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
 
     def _check_settings(self) -> None:
         check_metric(self.metric)
+        if isinstance(self.n_clusters, str):
+            check_one_of("n_clusters", self.n_clusters, ("auto",))
+        elif self.n_clusters is not None:
+            check_integer("n_clusters", self.n_clusters, 1)
         check_one_of("scale", self.scale, SCALES)
         for missing in self.missing.values() if isinstance(self.missing, Mapping) else [self.missing]:
             check_one_of("missing", missing, MISSING)

@@ -21,8 +21,10 @@ class FederatedClustering(TableClusterer):
 
     Parameters
     ----------
-    n_clusters : int
-        K, the number of global clusters.
+    n_clusters : int, or "auto"
+        K, the number of global clusters. ``"auto"`` (or None) asks everybody once more, and chooses: as many as participants
+        with a quarter of all rows find by themselves, or more where the silhouette over summaries is clearly higher for it.
+        It may be 1. ``result.plot_n_clusters()`` shows why.
     aggregation : {"search", "method_a", "method_b"}
         How local centroids are grouped. The default searches for the lowest objective (eq:meta_clustering) from many
         starts, the paper's two methods among them.
@@ -86,7 +88,7 @@ class FederatedClustering(TableClusterer):
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str | None = 8,
         *,
         aggregation: str = "search",
         local: Any = None,
@@ -125,9 +127,6 @@ class FederatedClustering(TableClusterer):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.n_clusters is None:
-            raise SettingError("n_clusters is needed here. Hint: OneShotClustering (method='one_shot') can choose it.")
-        check_integer("n_clusters", self.n_clusters, 1)
         if self.max_rounds:
             for estimator in self.local.values() if isinstance(self.local, Mapping) else [self.local]:
                 check_can_start(estimator)
@@ -148,7 +147,7 @@ class FederatedClustering(TableClusterer):
 
     def _algorithm(self, n_local_clusters: Mapping[str, int], seed: int) -> Algorithm:
         return FederatedAlgorithm(
-            n_clusters=int(self.n_clusters or 0),
+            n_clusters=self._known_k,
             aggregation=self.aggregation,
             n_starts=self.n_starts,
             n_local_clusters=n_local_clusters,

@@ -12,7 +12,9 @@ from intarsia.exceptions import SettingError, quote
 METHODS: dict[str, Any] = {"federated": FederatedClustering, "one_shot": OneShotClustering}
 
 
-def cluster(tables: Any, n_clusters: int | None, *, method: str = "federated", **settings: Any) -> ClusteringResult:
+def cluster(
+    tables: Any, n_clusters: int | str | None = "auto", *, method: str = "federated", **settings: Any
+) -> ClusteringResult:
     """Find one clustering over the union of all columns, and label every row.
 
     Parameters
@@ -21,8 +23,8 @@ def cluster(tables: Any, n_clusters: int | None, *, method: str = "federated", *
         One per participant: pandas, polars or pyarrow tables, or mappings of column names to arrays. Columns are matched
         by name. Rows are never shared between participants, nor looked at together. A single table or matrix is
         clustered as it is.
-    n_clusters : int or None
-        K. None lets the one-shot method choose.
+    n_clusters : int, or "auto"
+        K. ``"auto"`` (or None) chooses it.
     method : {"federated", "one_shot"}
         Algorithm 1 (several rounds, centroids) or Algorithm 2 (one round, densities).
     **settings

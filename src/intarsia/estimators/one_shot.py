@@ -19,8 +19,8 @@ class OneShotClustering(TableClusterer):
 
     Parameters
     ----------
-    n_clusters : int or None
-        K. None: the number of groups with the highest silhouette over summaries.
+    n_clusters : int, or "auto" or None
+        K. ``"auto"`` and None: as in :class:`FederatedClustering`, still in one round.
     aggregation : {"search", "greedy"}
         ``"greedy"`` is the paper's agglomeration. The default searches for the largest total force inside groups from many
         starts, agglomerations among them, with at most one cluster of a participant in a group while it has no more than K.
@@ -45,8 +45,9 @@ class OneShotClustering(TableClusterer):
         Whether participants measure how close proxies are to the rows they stand for; see ``result.fidelity``.
     local, n_local_clusters, metric, scale, missing, n_starts, random_state
         As in :class:`FederatedClustering`; the local algorithm need not start from given centres. With ``scale``, each
-        participant clusters in its own standard units and the coordinator brings the summaries to common ones: still one
-        round. With ``n_clusters=None`` a participant looks for up to 20 clusters.
+        participant clusters in its own units and the coordinator brings the summaries to common ones: still one round.
+        With K unknown a participant looks for up to 20 clusters, and takes as many as have clearly higher silhouettes than
+        a single Gaussian cloud of the same shape would. Numbers that were given do not bound K.
     allow_partial : bool
         Accept participants that share no feature with the others. The answer then has as many groups as cannot be compared,
         if that is more than K.
@@ -55,12 +56,12 @@ class OneShotClustering(TableClusterer):
     ----------
     labels_, centroids_, counts_, feature_names_in_, confidence_, result_
         As in :class:`FederatedClustering`. ``result_.outcome.merge_tree`` holds every Q_k of the paper's agglomeration, and
-        ``result_.outcome.silhouettes`` the curve that chose K.
+        ``result_.outcome.silhouettes`` the curve over K.
     """
 
     def __init__(
         self,
-        n_clusters: int | None = None,
+        n_clusters: int | str | None = None,
         *,
         aggregation: str = "search",
         force: str = "auto",
@@ -99,8 +100,6 @@ class OneShotClustering(TableClusterer):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.n_clusters is not None:
-            check_integer("n_clusters", self.n_clusters, 1)
         check_one_of("aggregation", self.aggregation, AGGREGATIONS)
         check_one_of("force", self.force, FORCES)
         check_one_of("density", self.density, DENSITIES)
@@ -120,7 +119,7 @@ class OneShotClustering(TableClusterer):
 
     def _algorithm(self, n_local_clusters: Mapping[str, int], seed: int) -> Algorithm:
         return OneShotAlgorithm(
-            n_clusters=self.n_clusters,
+            n_clusters=self._known_k,
             aggregation=self.aggregation,
             n_starts=self.n_starts,
             n_local_clusters=n_local_clusters,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,8 @@ from intarsia.estimators.after import (
     separations,
     squares_of,
 )
+from intarsia.estimators.checks import check_integer
+from intarsia.estimators.plots import plot_n_clusters
 from intarsia.exceptions import SettingError
 from intarsia.frames import read_table
 from intarsia.results import LocalCluster, Outcome, RoundInfo
@@ -200,6 +202,23 @@ class ClusteringResult:
         ``backend`` is "pandas", "polars" or "pyarrow", whichever is installed.
         """
         return profile_frame(self.outcome, self.feature_names, backend)
+
+    def cut(self, n_clusters: int) -> tuple[LocalCluster, ...]:
+        """The local clusters, each with the group that the merge tree puts it in when so many are left.
+
+        Every cut is kept where K was chosen, whichever was taken. The groups of the result itself come from a search, and
+        may be better.
+        """
+        tree = self.outcome.merge_tree
+        if tree is None:
+            raise SettingError("there is no merge tree: K was given. Hint: n_clusters='auto', or method='one_shot'.")
+        check_integer("n_clusters", n_clusters, tree.fewest_groups, tree.n_leaves)
+        groups = tree.cut(n_clusters)
+        return tuple(replace(leaf, group=int(g)) for leaf, g in zip(self.outcome.tree_leaves, groups, strict=True))
+
+    def plot_n_clusters(self) -> Any:
+        """How K was chosen: the silhouette of every cut, and the tree, as a matplotlib figure (``.savefig("k.png")``)."""
+        return plot_n_clusters(self.outcome)
 
     def save(self, path: str | os.PathLike[str], *, labels: bool = False) -> None:
         """Write the study to one file, conventionally ``….intarsia``; :func:`intarsia.load` reads it back.

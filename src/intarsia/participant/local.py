@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,14 +11,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import silhouette_samples
-from sklearn.metrics.pairwise import nan_euclidean_distances
+from sklearn.metrics.pairwise import euclidean_distances, nan_euclidean_distances
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from intarsia.core.agglomeration import renumber
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.n_clusters import CLEAR, NO_STRUCTURE
+from intarsia.core.n_clusters import CLEAR, NO_STRUCTURE, clearest_number, silhouettes_of_rows
 from intarsia.core.observed_kmeans import lloyd, observed_kmeans
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -28,17 +27,23 @@ from intarsia.participant.starting import Started
 
 N_INIT = 10
 SILHOUETTE_ROWS = 1000  # a silhouette costs the square of the rows; a sample of this size is close enough to choose K
+CODES = 10  # a column with no more different values holds codes
+REFERENCES, REFERENCE_INIT = 5, 3  # clouds without structure that a participant compares its silhouettes with
 
 
 LEFT_OUT = -2  # the label of a row that took no part; −1 is noise
 
 
 class Rows(NamedTuple):
-    """Rows to be clustered: numbers, which of them are there, and the same by column of the table, for messages."""
+    """Rows to be clustered: numbers, which of them are there, and the same by column of the table, for messages.
+
+    ``groups`` are the columns of each category.
+    """
 
     values: FloatArray
     observed: BoolArray
     filled: Mapping[str, BoolArray]
+    groups: tuple[IntArray, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,16 +83,16 @@ class LocalAlgorithm:
             return np.where(observed, values, mean), np.ones_like(observed), used
         return values, observed, used
 
-    def cluster(self, rows: Rows, n_clusters: int, rng: np.random.Generator) -> IntArray:
+    def cluster(self, rows: Rows, n_clusters: int, rng: np.random.Generator, n_init: int = N_INIT) -> IntArray:
         """A label for every row, −1 for noise, −2 for rows left out, others numbered from 0 without holes."""
         values, observed, used = self.shown(rows)
         if self.estimator is not None:
             self._check_complete(observed, rows)
             labels = _fit_predict(self._seeded(rng), _with_gaps(values, observed))
         elif observed.all():
-            labels = _fit_predict(KMeans(n_clusters, n_init=N_INIT, random_state=draw_seed(rng)), values)
+            labels = _fit_predict(KMeans(n_clusters, n_init=n_init, random_state=draw_seed(rng)), values)
         else:
-            labels = renumber(observed_kmeans(values, observed, n_clusters, rng, N_INIT).labels)
+            labels = renumber(observed_kmeans(values, observed, n_clusters, rng, n_init).labels)
         return _for_all(labels, used, len(rows.values))
 
     def refine(self, rows: Rows, start: FloatArray, max_iter: int, rng: np.random.Generator) -> IntArray:
@@ -181,47 +186,120 @@ def choose_labels(
 ) -> Chosen:
     """Cluster with as many clusters as the silhouette suggests, at most ``most``.
 
-    Where the number of global clusters is unknown, that is the number with the highest mean silhouette. Where it is
-    known (``expected``), a participant need not have rows of all of them, but finding too few is worse than too many: it
-    keeps to ``expected`` unless that leaves a cluster without structure of its own while fewer are all clear. Rows
-    without any structure are taken for all the clusters if there are two or more for each, and for a single one if not.
-    The algorithm is tried with ``expected`` clusters first, then with fewer and fewer.
+    Where the number of global clusters is unknown, silhouettes are compared with those of rows without structure
+    (:func:`clearest_number`). Where it is known (``expected``), a participant need not have rows of all of them, but
+    finding too few is worse than too many: it keeps to ``expected`` unless that leaves a cluster without structure of its
+    own while fewer are all clear. Rows without any structure are taken for all the clusters if there are two or more for
+    each, and for a single one if not. The algorithm is tried with ``expected`` clusters first, then with fewer and fewer.
     """
     values, observed, used = algorithm.shown(rows)
     most = min(most, len(used) // 2)  # clusters of single rows are no clusters
-    everything = _for_all(np.zeros(len(used), dtype=np.intp), used, len(rows.values))
-    clear_of: Callable[[IntArray], FloatArray] = lambda labels: _silhouettes(values, observed, labels[used], rng)  # noqa: E731
-    if expected is None:
-        candidates = [algorithm.cluster(rows, k, rng) for k in range(2, most + 1)]
-        best = max(candidates, key=lambda labels: float(clear_of(labels).mean()), default=everything)
-        return Chosen(best, None)
-    whole = algorithm.cluster(rows, expected, rng) if most >= expected else everything
-    clarity = float(clear_of(whole).min())
+    plain = Rows(values, observed, rows.filled, rows.groups)
+    chosen = _clearest(plain, most, rng) if expected is None else _up_to(plain, expected, most, rng)
+    return Chosen(_for_all(chosen.labels, used, len(rows.values)), chosen.clarity)
+
+
+_BUILT_IN = LocalAlgorithm()
+
+
+def _up_to(rows: Rows, expected: int, most: int, rng: np.random.Generator) -> Chosen:
+    """As many clusters as expected, or fewer where these are clearer."""
+    whole = _BUILT_IN.cluster(rows, expected, rng) if most >= expected else np.zeros(len(rows.values), dtype=np.intp)
+    clarity = float(_silhouettes(rows, whole, rng).min())
     if clarity > NO_STRUCTURE:
         return Chosen(whole, clarity)
     for k in range(min(most, expected - 1), 1, -1):
-        labels = algorithm.cluster(rows, k, rng)
-        if (of_fewer := float(clear_of(labels).min())) > CLEAR:
+        labels = _BUILT_IN.cluster(rows, k, rng)
+        if (of_fewer := float(_silhouettes(rows, labels, rng).min())) > CLEAR:
             return Chosen(labels, of_fewer)
     return Chosen(whole, clarity if most >= expected > 1 else None)
 
 
-def _silhouettes(rows: FloatArray, observed: BoolArray, labels: IntArray, rng: np.random.Generator) -> FloatArray:
-    """The mean silhouette of each cluster, so that an outlier in a cluster of its own is not taken for structure.
+def _clearest(rows: Rows, most: int, rng: np.random.Generator) -> Chosen:
+    """The labels of the number that :func:`clearest_number` takes, from 1 to ``most``."""
+    numbers = range(2, most + 1)
+    if not numbers:
+        return Chosen(np.zeros(len(rows.values), dtype=np.intp), None)
+    candidates = [_BUILT_IN.cluster(rows, k, rng) for k in numbers]
+    sample = _sample(len(rows.values), rng)
+    distances = _distances(rows.values[sample], rows.observed[sample])
+    each = [_of_clusters(distances, labels[sample]) for labels in candidates]
+    references = np.zeros((REFERENCES, len(numbers)))
+    for reference, cloud in zip(references, _clouds(rows, sample, rng), strict=False):
+        apart = _distances(cloud.values, cloud.observed)
+        for k, n_clusters in enumerate(numbers):
+            labels = _BUILT_IN.cluster(cloud, n_clusters, rng, REFERENCE_INIT)
+            reference[k] = _of_rows(apart, labels).mean()
+    mean = np.array([_of_rows(distances, labels[sample]).mean() for labels in candidates])
+    number = clearest_number(mean, np.array([clusters.min() for clusters in each]), references)
+    if number == 1:
+        return Chosen(np.zeros(len(rows.values), dtype=np.intp), None)
+    return Chosen(candidates[number - 2], float(each[number - 2].min()))
 
-    On a sample of the rows if there are many.
+
+def _clouds(rows: Rows, sample: IntArray, rng: np.random.Generator) -> Iterator[Rows]:
+    """Rows without clusters, with the gaps of those given, as many as are sampled. Endless.
+
+    Measurements are of a single Gaussian with their covariance. Codes and categories have gaps between their values whether
+    there are clusters or not: they are drawn from the column, each row on its own, so that they go with nothing else.
     """
-    if len(rows) > SILHOUETTE_ROWS:
-        sample = np.sort(rng.choice(len(rows), SILHOUETTE_ROWS, replace=False))
-        rows, observed, labels = rows[sample], observed[sample], labels[sample]
-    names = np.unique(labels)
-    if not 2 <= len(names) < len(labels):
-        return np.array([-1.0])
-    if observed.all():
-        each = silhouette_samples(rows, labels)
+    values, observed = rows.values, rows.observed
+    there = observed[sample]
+    blocks = [group for group in rows.groups if len(group)]
+    grouped = np.concatenate([np.zeros(0, dtype=np.intp), *blocks])
+    single = np.setdiff1d(np.arange(values.shape[1]), grouped)
+    coded = [m for m in single if len(np.unique(values[observed[:, m], m])) <= CODES]
+    blocks += [np.array([m]) for m in coded]
+    measured = np.setdiff1d(single, coded)
+    counts = np.maximum(observed.sum(axis=0), 1)
+    centred = np.where(observed, values - np.where(observed, values, 0.0).sum(axis=0) / counts, 0.0)[:, measured]
+    if observed.all() and not blocks:
+        # in the axes of the covariance, of which there are no more than rows: silhouettes do not see the difference
+        deviations = np.linalg.svd(centred[sample], compute_uv=False) / np.sqrt(len(sample))
+        axes, there = np.eye(len(deviations)), np.ones((len(sample), len(deviations)), dtype=np.bool_)
+        measured = np.arange(len(deviations))
     else:
-        distances = nan_euclidean_distances(np.where(observed, rows, np.nan))
-        distances = np.where(np.isnan(distances), np.nanmean(distances), distances)
-        np.fill_diagonal(distances, 0.0)
-        each = silhouette_samples(distances, labels, metric="precomputed")
-    return np.array([each[labels == name].mean() for name in names])
+        filled = observed[:, measured].astype(np.float64)
+        variances, axes = np.linalg.eigh(centred.T @ centred / np.maximum(filled.T @ filled, 1.0))
+        deviations = np.sqrt(np.maximum(variances, 0.0))
+    while True:
+        cloud = np.zeros(there.shape)
+        cloud[:, measured] = (rng.normal(size=(len(there), len(measured))) * deviations) @ axes.T
+        for block in blocks:
+            known = np.flatnonzero(observed[:, block[0]])
+            cloud[:, block] = values[np.ix_(rng.choice(known, size=len(there)), block)]
+        yield Rows(np.where(there, cloud, 0.0), there, rows.filled)
+
+
+def _sample(n: int, rng: np.random.Generator) -> IntArray:
+    return np.arange(n) if n <= SILHOUETTE_ROWS else np.sort(rng.choice(n, SILHOUETTE_ROWS, replace=False))
+
+
+def _distances(rows: FloatArray, observed: BoolArray) -> FloatArray:
+    """Between all rows; over the features that both have, rescaled, where there are gaps."""
+    if observed.all():
+        return np.asarray(euclidean_distances(rows))
+    distances = nan_euclidean_distances(np.where(observed, rows, np.nan))
+    comparable = ~np.isnan(distances)
+    distances = np.where(comparable, distances, distances[comparable].mean() if comparable.any() else 0.0)
+    np.fill_diagonal(distances, 0.0)
+    return np.asarray(distances)
+
+
+def _of_rows(distances: FloatArray, labels: IntArray) -> FloatArray:
+    """The silhouette of each row, −1 where there are not at least two clusters and not all are single rows."""
+    if not 2 <= len(np.unique(labels)) < len(labels):
+        return np.full(len(labels), -1.0)
+    return silhouettes_of_rows(distances, labels)
+
+
+def _of_clusters(distances: FloatArray, labels: IntArray) -> FloatArray:
+    """The mean silhouette of each cluster, so that an outlier in a cluster of its own is not taken for structure."""
+    each = _of_rows(distances, labels)
+    return np.array([each[labels == name].mean() for name in np.unique(labels)])
+
+
+def _silhouettes(rows: Rows, labels: IntArray, rng: np.random.Generator) -> FloatArray:
+    """The mean silhouette of each cluster; on a sample of the rows if there are many."""
+    sample = _sample(len(rows.values), rng)
+    return _of_clusters(_distances(rows.values[sample], rows.observed[sample]), labels[sample])

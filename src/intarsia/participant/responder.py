@@ -128,7 +128,7 @@ class Participant:
             units = (rows - own.shift) / own.scale
         asked = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False, n_proxies=0))
         if asked not in self._clustered:  # asked again, it answers the same, and need not compute it twice
-            self._clustered = {asked: self._cluster(units, table.observed, request)}
+            self._clustered = {asked: self._cluster(units, table, request)}
         chosen = self._clustered[asked]
         self._local_labels = chosen.labels
         self._nearest_local = _closest_clusters(units, table.observed, chosen.labels)
@@ -243,9 +243,14 @@ class Participant:
         seen = sent.seen.astype(np.bool_)
         return Mixture(sent.means, sent.variances, sent.variances, seen, sent.weights, sent.overall, sent.width)
 
-    def _cluster(self, units: FloatArray, observed: BoolArray, request: Summarize) -> Chosen:
+    def _cluster(self, units: FloatArray, table: Table, request: Summarize) -> Chosen:
         rng = stream(request.seed, self.name, "summarize")
-        rows = Rows(units, observed, self._table.filled)
+        position = FeatureSpace(table.names)
+        groups = tuple(
+            position.index([name for name in indicators({column: levels}) if name in position])
+            for column, levels in self._table.levels.items()
+        )
+        rows = Rows(units, table.observed, self._table.filled, groups)
         if self._local.estimator is not None:
             return Chosen(self._local.cluster(rows, 0, rng), None)
         if request.n_local_clusters is None:
