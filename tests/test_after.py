@@ -204,6 +204,22 @@ def test_a_saved_study_still_knows_its_spread(fitted, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::intarsia.AssumptionWarning")
+def test_cells_missing_and_absent_add_up_to_the_rows_of_a_cluster():
+    rng = np.random.default_rng(0)
+    tables = {
+        "a": pd.DataFrame(
+            {"x": np.r_[rng.normal(size=20), 9 + rng.normal(size=20)], "y": np.r_[np.zeros(20), np.ones(20)]}
+        ),
+        "b": pd.DataFrame({"x": np.r_[rng.normal(size=5), 9 + rng.normal(size=5)]}),
+    }
+    tables["a"].loc[:3, "y"] = np.nan
+    for method in ("federated", "one_shot"):
+        frame = intarsia.cluster(tables, 2, method=method, random_state=0).to_frame()
+        assert (frame.cells + frame.missing + frame.absent == 25).all()
+        low = frame[frame.feature == "y"].sort_values("mean").iloc[0]
+        assert (low.cells, low.missing, low.absent) == (16, 4, 5)
+
+
 def test_an_entry_that_nobody_is_labelled_with_has_no_spread():
     rng = np.random.default_rng(0)
     near = lambda m: rng.normal(m, 0.1, size=20)

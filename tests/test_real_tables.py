@@ -382,3 +382,64 @@ def test_fidelity_tells_a_density_that_fits_from_one_that_does_not(tmp_path):
     result.save(tmp_path / "s.intarsia")
     assert str(intarsia.load(tmp_path / "s.intarsia").fidelity) == str(result.fidelity)
     assert intarsia.cluster(tables, 1, method="one_shot", random_state=0).fidelity == ()
+
+
+# -- K --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_k_is_chosen_and_the_choice_can_be_looked_at(method, tmp_path):
+    tables, truth = clinics(n=90, gap=9.0)
+    result = intarsia.cluster(tables, method=method, random_state=0)
+    assert result.n_clusters == result.outcome.found == 3
+    assert agreement(truth, result.labels) == 1.0
+    assert set(range(2, 9)) <= set(result.outcome.silhouettes)
+    for k in (1, 2, 3, 9):
+        assert {leaf.group for leaf in result.cut(k)} == set(range(k))
+    with pytest.raises(intarsia.exceptions.SettingError, match="n_clusters must be a whole number from 1 to 9"):
+        result.cut(10)
+    figure = result.plot_n_clusters()
+    assert [line.get_label() for line in figure.axes[0].lines][1:] == ["chosen: 3", "found by participants: 3"]
+    assert len(figure.axes[1].get_xticklabels()) == 9
+    result.save(tmp_path / "s.intarsia")
+    again = intarsia.load(tmp_path / "s.intarsia")
+    assert str(again.cut(4)) == str(result.cut(4))
+    again.plot_n_clusters().savefig(tmp_path / "k.svg")
+    given = intarsia.cluster(tables, 3, method=method, random_state=0)
+    with pytest.raises(intarsia.exceptions.SettingError, match="K was given"):
+        given.plot_n_clusters()
+
+
+def test_choosing_k_and_then_giving_it_is_the_same_to_the_federated_method():
+    tables, _ = clinics(n=90, gap=9.0)
+    chosen, given = (intarsia.cluster(tables, k, random_state=0) for k in ("auto", 3))
+    for name in tables:
+        np.testing.assert_array_equal(chosen.labels[name], given.labels[name])
+    np.testing.assert_array_equal(chosen.centroids, given.centroids)
+
+
+@pytest.mark.parametrize("scale", ["standard", "minmax", "robust"])
+def test_the_unit_of_a_column_does_not_change_how_many_clusters_are_seen(scale):
+    tables, _ = clinics(n=60)
+    other = {name: table.assign(x=table["x"] * 1e4) for name, table in tables.items()}
+    assert {intarsia.cluster(t, scale=scale, random_state=0).n_clusters for t in (tables, other)} == {3}
+
+
+def test_codes_are_no_clusters_by_themselves():
+    """0/1 columns have a gap between their values whether there are clusters or not."""
+    rng = np.random.default_rng(0)
+    tables = {
+        name: pd.DataFrame({f"q{k}": rng.integers(2, size=150) for k in range(6)} | {"x": rng.normal(size=150)})
+        for name in "ab"
+    }
+    assert intarsia.cluster(tables, "auto", method="one_shot", random_state=0).n_clusters == 1
+
+
+def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch):
+    import sys
+
+    tables, _ = clinics(n=30)
+    result = intarsia.cluster(tables, "auto", method="one_shot", random_state=0)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(intarsia.exceptions.SettingError, match=r"pip install 'intarsia\[plot\]'"):
+        result.plot_n_clusters()

@@ -77,11 +77,11 @@ SETTINGS = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("method", ["federated", "one_shot"])
-@settings(max_examples=150, deadline=timedelta(seconds=30), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=timedelta(seconds=30), suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_right_answer_or_one_of_our_exceptions(method, data):
     given_tables, chosen = data.draw(tables()), data.draw(SETTINGS)
-    k = data.draw(st.integers(1, 4) if method == "federated" else st.one_of(st.none(), st.integers(1, 4)))
+    k = data.draw(st.sampled_from(["auto", 1, 2, 2, 3, 4]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", IntarsiaWarning)
@@ -96,7 +96,7 @@ def test_a_right_answer_or_one_of_our_exceptions(method, data):
 
 def check(result, given_tables, k):
     assert set(result.labels) == set(given_tables)
-    assert k is None or result.n_clusters == k
+    assert k == "auto" or result.n_clusters == k
     for name, table in given_tables.items():
         labels = result.labels[name]
         assert labels.shape == (len(table),)
@@ -116,4 +116,5 @@ def check_afterwards(result, given_tables):
         assert all(np.isfinite(column).all() for column in filled.values.values())
     assert str(result)
     assert result.explain() is not None
+    assert len(result.coverage) >= len(given_tables)
     assert len(result.to_frame()) == result.n_clusters * len(result.feature_names)

@@ -215,13 +215,17 @@ def profile_frame(outcome: Outcome, names: tuple[str, ...], backend: str) -> Any
     model = outcome.model
     index = model.space.index(names)
     k, d = len(model.centroids), len(names)
-    holds = np.array([np.asarray(outcome.sizes[name]) > 0 for name in outcome.participants])
+    sizes = np.array([np.asarray(outcome.sizes[name]) for name in outcome.participants])
+    holds, has = sizes > 0, outcome.masks[:, index].astype(np.intp)
+    cells = model.spread[1][:, index].astype(np.int64)
     columns: dict[str, Any] = {
         "cluster": np.repeat(np.arange(k), d),
         "feature": list(names) * k,
         "mean": model.values[:, index].ravel(),
         "deviation": model.deviations[:, index].ravel(),
-        "cells": model.spread[1][:, index].ravel().astype(np.int64),
-        "participants": (holds.T.astype(np.intp) @ outcome.masks[:, index].astype(np.intp)).ravel(),
+        "cells": cells.ravel(),
+        "missing": np.maximum(sizes.T @ has - cells, 0).ravel(),
+        "absent": (sizes.T @ (1 - has)).ravel(),
+        "participants": (holds.T.astype(np.intp) @ has).ravel(),
     }
     return native_table({name: list(column) for name, column in columns.items()}, backend)

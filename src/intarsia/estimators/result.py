@@ -197,7 +197,8 @@ class ClusteringResult:
         return separations(self.outcome, self.feature_names)
 
     def to_frame(self, backend: str = "pandas") -> Any:
-        """One line per cluster and feature: mean, standard deviation, filled cells, and by how many participants.
+        """One line per cluster and feature: mean, standard deviation, and how many rows have a value (``cells``), lack one
+        in a column that their owner has (``missing``), or whose owner has no such column (``absent``); and how many have.
 
         ``backend`` is "pandas", "polars" or "pyarrow", whichever is installed.
         """
