@@ -53,7 +53,7 @@ class Study:
 ALL = (*OURS, *(r for r in REFERENCES if r != FROM_OUTSIDE), *BASELINES)
 WITH_OUTSIDE = (*OURS, *REFERENCES, *BASELINES)
 OWN = (*(way for way in OURS if way != K_CHOSEN), CEILING, CENTRALISED)
-SLOW = {K_CHOSEN: 10, STEPMIX: 10}
+SLOW = {K_CHOSEN: 3, STEPMIX: 10}
 
 
 def _gaussian(separation: float) -> Study:
@@ -68,7 +68,7 @@ def _number(name: str) -> Study:
     mixtures = name.startswith("K of mixtures")
     return Study(
         name, 0, CASES[name], DIM_FILE if "DIM" in name else "made by experiments/choosing_k.py",
-        K_WAYS, {FEDERATED: 11 if mixtures else 3}, splits=33 if mixtures else 15 if name == "K of one cloud" else 3,
+        K_WAYS, {FEDERATED: 11 if mixtures else 3}, splits=22 if mixtures else 15 if name == "K of one cloud" else 3,
         measure=measure_number,
     )  # fmt: skip
 
@@ -94,8 +94,8 @@ STUDIES = {
             "QMNIST 0/3/7 by importance", 3, partial(qmnist_split, how="importance"), QMNIST_FILE, OWN,
             splits=30, first=UNSEEN,
         ),
-        Study("Gaps in QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, GAPS, splits=20, first=UNSEEN, measure=measure_gaps),
-        Study("Gaps in HAR", 2, har_split, HAR_FILE, GAPS, splits=20, measure=measure_gaps),
+        Study("Gaps in QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, GAPS, splits=10, first=UNSEEN, measure=measure_gaps),
+        Study("Gaps in HAR", 2, har_split, HAR_FILE, GAPS, splits=10, measure=measure_gaps),
         *(_number(name) for name in CASES),
         Study("Linkages on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, LINKAGES, measure=measure_linkages),
         Study("Exponents on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, SWEEP, splits=20, measure=measure_exponents),

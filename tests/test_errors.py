@@ -55,7 +55,7 @@ CASES = {
     "text": (
         {"a": with_cell(table(), "y", "high"), "b": table()},
         ex.NonNumericError,
-        r"1 column\(s\) of 'a' are neither numbers nor categories: 'y \(Object\)'",
+        r"1 column\(s\) of 'a' are neither numbers nor categories: 'y \(numbers and texts mixed\)'.*to_numeric",
     ),
     "blank rows": (
         {"a": with_cell(with_cell(table(), "y", np.nan), "x", np.nan), "b": table()},
@@ -71,6 +71,16 @@ CASES = {
         {"a": table().assign(sex=["m", "f"] * 6), "b": table("xy").assign(**{"sex=m": 1.0})},
         ex.DuplicateColumnError,
         r"called like a level of another column: 'sex=m'",
+    ),
+    "numbers with a question mark": (
+        {"a": table().assign(dose=["1", "2", "?"] * 4), "b": table()},
+        ex.NonNumericError,
+        r"'dose \(numbers stored as text, with 1 other text\(s\) among them\)'.*to_numeric.*na_values",
+    ),
+    "truth values and numbers": (
+        {"a": table().assign(x=[True, False] * 6), "b": table()},
+        ex.MixedKindsError,
+        r"'x \(numbers at b.*astype\(bool\)",
     ),
     "ids": (
         {"a": table().assign(id=[f"patient {k}" for k in range(12)]), "b": table()},
@@ -170,9 +180,11 @@ def test_more_clusters_than_local_ones(method):
 def test_fewer_rows_than_clusters(method):
     with pytest.raises(ex.TooFewRowsError, match=r"'b' was asked for 5 clusters of 3 row"):
         intarsia.cluster({"a": table(), "b": table(n=3)}, 5, method=method, n_local_clusters=5, random_state=0)
-    with pytest.raises(ex.TooFewRowsError, match=r"participant 'b': KMeans was asked for 5 clusters of 3 row"):
+    with pytest.raises(
+        ex.TooFewRowsError, match=r"participant 'b': KMeans was asked for 5 clusters were asked for of 3 rows"
+    ):
         intarsia.cluster({"a": table(), "b": table(n=3)}, 5, method=method, local=KMeans(5), random_state=0)
-    with pytest.raises(ex.TooFewRowsError, match="5 clusters of 3 row"):
+    with pytest.raises(ex.TooFewRowsError, match="5 clusters were asked for of 3 rows"):
         intarsia.FederatedClustering(5).fit(np.ones((3, 2)))
 
 
@@ -222,7 +234,7 @@ SETTINGS = [
     ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1"),
     ({"n_clusters": 2.5}, "n_clusters"),
     ({"n_clusters": True}, "n_clusters"),
-    ({"n_clusters": "three"}, "n_clusters must be one of"),
+    ({"n_clusters": "three"}, "n_clusters must be a whole number or 'auto'"),
     ({"aggregation": "greedy"}, "aggregation must be one of"),
     ({"step_size": 0.0}, "step_size must be a number above 0 up to 1"),
     ({"step_size": float("nan")}, "step_size"),

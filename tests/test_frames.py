@@ -205,3 +205,10 @@ def test_rows_without_any_cell_are_refused_by_count():
     table = read_table({"a": [1.0, np.nan], "b": [1.0, np.nan]}, "clinic")
     with pytest.raises(MissingCellsError, match="1 of 2 rows of 'clinic'"):
         settle_missing(table, "observed")
+
+
+def test_dates_beside_texts_are_refused_in_our_words():
+    frame = pl.DataFrame({"x": [1.0, 2.0] * 4, "t": ["a", "b"] * 4}).with_columns(pl.date(2020, 1, 1).alias("d"))
+    with pytest.raises(NonNumericError, match=r"'d \(Date\)'.*days since"):
+        read_table(frame, "clinic")
+    assert not is_table({"a": frame})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import kmedoids
 import numpy as np
 import pandas as pd
@@ -239,10 +241,17 @@ def test_tables_of_nothing_but_categories(method):
 
 def test_levels_that_look_alike_are_reported_and_never_joined():
     tables, _ = wards()
-    tables["b"]["ward"] = tables["b"]["ward"].str.title()
+    tables["b"].loc[1:, "ward"] = tables["b"]["ward"][1:].str.title()
     with pytest.warns(intarsia.exceptions.FeatureNameWarning, match=r"'ward=heart' \(a\) and 'ward=Heart' \(b\)"):
         result = intarsia.cluster(tables, 2, random_state=0)
-    assert len(result.levels["ward"]) == 5
+    assert len(result.levels["ward"]) > 3
+
+
+def test_parties_without_a_common_level_are_pointed_out():
+    tables, _ = wards()
+    tables["b"]["ward"] = tables["b"]["ward"].map({"heart": "cardiology", "lung": "pneumology", "other": "rest"})
+    with pytest.warns(intarsia.exceptions.FeatureNameWarning, match=r"'a' and 'b' have no level of 'ward' in common"):
+        intarsia.cluster(tables, 2, random_state=0)
 
 
 def test_a_pooled_table_with_categories_is_split_into_blocks():
@@ -443,3 +452,79 @@ def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(intarsia.exceptions.SettingError, match=r"pip install 'intarsia\[plot\]'"):
         result.plot_n_clusters()
+
+
+@pytest.mark.parametrize("scale", ["standard", "minmax", "robust"])
+@pytest.mark.parametrize("method", METHODS)
+def test_overlapping_clusters_are_counted_alike_in_any_unit(method, scale):
+    rng = np.random.default_rng(5)
+    tables = {}
+    for name, columns in {"a": "vwx", "b": "wxy", "c": "xyz"}.items():
+        rows = rng.normal(size=(60, 3)) + 2.5 * rng.integers(3, size=(60, 1)) + (rng.random((60, 3)) < 0.2)
+        tables[name] = pd.DataFrame(rows, columns=list(columns))
+    by = pd.Series({"v": 1.0, "w": 1e4, "x": 1e-3, "y": 1.0, "z": 50.0})
+    other = {name: table.mul(by[table.columns], axis=1) for name, table in tables.items()}
+    before, after = (intarsia.cluster(t, method=method, scale=scale, random_state=0) for t in (tables, other))
+    np.testing.assert_allclose(list(before.outcome.silhouettes.values()), list(after.outcome.silhouettes.values()))
+    for name in tables:
+        np.testing.assert_array_equal(before.labels[name], after.labels[name])
+
+
+def test_one_row_alone_is_no_cluster_to_be_proud_of():
+    tables = {name: {"x": [x], "y": [x]} for name, x in zip("abcd", (0.0, 0.01, 10.0, 10.01), strict=True)}
+    assert intarsia.cluster(tables, method="one_shot", random_state=0).n_clusters == 2
+
+
+# -- found by reviewers ---------------------------------------------------------------------------------------------
+
+
+def test_a_mixture_of_one_has_everybody_in_it():
+    rng = np.random.default_rng(0)
+    rows = {"x": rng.normal(size=30), "k": np.ones(30)}
+    result = intarsia.cluster({"t": rows}, 1, model="mixture", random_state=0)
+    assert (result.labels["t"] == 0).all()
+    assert (result.predict({"k": [1.0, 1.0]}) == 0).all()
+
+
+def test_gaps_in_a_list_of_texts_are_gaps():
+    tables = {"a": {"x": np.arange(30.0), "w": ["u", "v", float("nan")] * 10}}
+    assert intarsia.cluster(tables, 2, random_state=0).levels == {"w": ("u", "v")}
+
+
+def test_few_complete_rows_are_enough_for_rounds():
+    tables, _ = clinics(n=40)
+    tables["b"].iloc[2:, 0] = np.nan
+    result = intarsia.cluster(tables, 4, missing="drop", random_state=0)
+    assert all((labels >= 0).all() for labels in result.labels.values())
+
+
+def test_a_single_text_is_no_category_and_does_not_travel():
+    with pytest.raises(intarsia.exceptions.NonNumericError, match="1 different texts in 1 rows"):
+        intarsia.cluster({"a": {"name": ["Jane Doe"], "x": [1.0]}, "b": {"x": [1.0, 2.0]}}, 1)
+
+
+def test_the_same_level_in_two_normal_forms_is_one():
+    tables, _ = wards()
+    for name, form in (("a", "NFC"), ("b", "NFD")):
+        tables[name]["ward"] = [
+            unicodedata.normalize(form, "Zürich" if w == "heart" else w) for w in tables[name]["ward"]
+        ]
+    assert intarsia.cluster(tables, 2, random_state=0).levels["ward"] == ("Zürich", "lung", "other")
+
+
+def test_blocks_keep_that_a_column_is_categorical():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"site": ["a"] * 30 + ["b"] * 6, "x": rng.normal(size=36), "code": pd.Categorical(rng.integers(3, size=36))}
+    )
+    blocks = intarsia.participants_from_blocks(table, by="site")
+    assert intarsia.cluster(blocks, 2, random_state=0).levels == {"code": ("0", "1", "2")}
+
+
+def test_plots_of_odd_names_and_of_nothing_to_choose(tmp_path):
+    tables, _ = clinics(n=30)
+    odd = {"cost $x_{$": tables["a"], "b": tables["b"], "c": tables["c"]}
+    intarsia.cluster(odd, method="one_shot", random_state=0).plot_n_clusters().savefig(tmp_path / "k.svg")
+    alone = intarsia.cluster({"a": {"x": np.zeros(5)}}, method="one_shot", random_state=0)
+    assert alone.n_clusters == 1
+    alone.plot_n_clusters().savefig(tmp_path / "one.svg")

@@ -224,6 +224,13 @@ ONE_SHOT_LIES = {
     "more filled cells than rows": lambda r: changed(r, filled=r.filled + 1000),
     "no rows": lambda r: changed(r, n_rows=0),
     "far too large": lambda r: changed(r, values=r.values + 1e300),
+    "features out of order": lambda r: changed(r, features=r.features[::-1]),
+    "more rows in clusters than in all": lambda r: changed(r, n_rows=1),
+    "half a row": lambda r: changed(r, sizes=r.sizes * 0.5),
+    "nothing filled": lambda r: changed(r, filled=r.filled * 0),
+    "a composition": lambda r: with_density(r, DirichletDensity(alpha=np.ones(2), total=1.0)),
+    "codes": lambda r: with_density(r, coded()),
+    "columns in a square": lambda r: with_density(r, coded(columns=[[0], [1]])),
     "no densities": lambda r: changed(r, densities=None),
 }
 
@@ -252,6 +259,22 @@ def test_a_malformed_density_is_refused_by_name(lie):
         drive(
             OneShotAlgorithm(n_clusters=2, bounding_boxes=True, force="sampled"), Liar(LocalSummary, ONE_SHOT_LIES[lie])
         )
+
+
+@pytest.mark.parametrize("scale", ["minmax", "robust"])
+@pytest.mark.parametrize("kind", [Description, LocalSummary])
+def test_moments_without_what_the_units_need_are_refused(scale, kind):
+    algorithm = FederatedAlgorithm if kind is Description else OneShotAlgorithm
+    bare = lambda r: changed(r, moments=r.moments and changed(r.moments, low=None, high=None, quantiles=None))
+    half = lambda r: changed(r, moments=r.moments and changed(r.moments, low=np.zeros(0), high=None))
+    for lie in (bare, half):
+        with pytest.raises(ProtocolError, match="'b'"):
+            drive(algorithm(n_clusters=2, seed=0, scale=scale), Liar(kind, lie))
+
+
+def test_a_number_of_clusters_is_chosen_from_gaussians_only():
+    with pytest.raises(ProtocolError, match="'b'.*densities that are not gaussian_diagonal"):
+        drive(FederatedAlgorithm(n_clusters=None), Liar(LocalSummary, lambda r: with_density(r, coded())))
 
 
 def test_moments_that_only_some_send_are_refused():

@@ -79,14 +79,19 @@ def _problem_of_gaussian(covariance: Array, d: int) -> str | None:
 def _problem_of_discrete(blocks: tuple[DiscreteBlock, ...], d: int) -> str | None:
     for block in blocks:
         n, width = len(block.probabilities) if block.probabilities.ndim == 1 else 0, block.columns.size
-        if not 0 < n <= _MOST_OUTCOMES or block.outcomes.shape != (n, width) or block.columns.dtype.kind != "i":
+        if (
+            block.columns.ndim != 1
+            or not 0 < n <= _MOST_OUTCOMES
+            or block.outcomes.shape != (n, width)
+            or block.columns.dtype.kind != "i"
+        ):
             return "a discrete density of the wrong shape"
         share = block.probabilities
         if not _is_moderate(block.outcomes, LARGEST) or not _is_moderate(share, 1.0) or (share < 0).any():
             return "a discrete density that is not finite"
         if abs(float(share.sum()) - 1.0) > 1e-9:
             return "probabilities that do not add up to 1"
-    columns = np.concatenate([np.zeros(0, dtype=np.intp), *(block.columns.reshape(-1) for block in blocks)])
+    columns = np.concatenate([np.zeros(0, dtype=np.intp), *(block.columns for block in blocks)])
     return None if np.array_equal(np.sort(columns), np.arange(d)) else "a discrete density of other columns"
 
 

@@ -8,6 +8,7 @@ booleans, categories and texts with few levels are categories, each level of whi
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,14 @@ from intarsia.exceptions import (
 
 MOST_LEVELS = 50  # a column with more is free text or an id
 BACKENDS = ("pandas", "polars", "pyarrow")
+_KINDS = {
+    "str": "texts",
+    "int": "numbers",
+    "float": "numbers",
+    "bool": "truth values",
+    "date": "dates",
+    "datetime": "dates",
+}
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # what pyarrow calls the index of a table that came from pandas
 
 
@@ -44,6 +53,13 @@ class Category:
 
     levels: tuple[str, ...]
     codes: IntArray
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def tolist(self) -> list[str | None]:
+        """The level of every row, None where the cell is empty."""
+        return [None if code < 0 else self.levels[code] for code in self.codes]
 
     def of_rows(self, rows: IntArray) -> Category:
         """The same column for some of the rows."""
@@ -78,11 +94,8 @@ class Table:
         return self.values[:, [self.names.index(name) for name in self.given_names]]
 
     def column(self, name: str) -> Any:
-        """One column: numbers with NaN, or an array of levels with None."""
-        if name not in self.categories:
-            return self.values[:, self.names.index(name)]
-        category = self.categories[name]
-        return np.array([*category.levels, None], dtype=object)[category.codes]
+        """One column: numbers with NaN, or a :class:`Category`."""
+        return self.categories[name] if name in self.categories else self.values[:, self.names.index(name)]
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
@@ -155,7 +168,10 @@ def _is_columns(thing: Any) -> bool:
 
 
 def _is_column(thing: Any) -> bool:
-    return isinstance(thing, list | tuple) or (hasattr(thing, "__array__") and np.ndim(thing) == 1)
+    if isinstance(thing, list | tuple | Category):
+        return True
+    # asking a whole table for its dimensions would turn it into a matrix first
+    return column_names(thing) is None and hasattr(thing, "__array__") and np.ndim(thing) == 1
 
 
 def read_table(thing: Any, owner: str, known: Collection[str] = ()) -> Table:
@@ -349,17 +365,13 @@ def _numbers(column: Any) -> FloatArray | None:
     if isinstance(column, nw.Series):
         if column.dtype.is_numeric():
             return _cast(column)
-        if column.dtype != nw.Object:
-            return None
-        column = column.to_numpy()
-    if column.ndim != 1:
+        column = column.to_numpy() if column.dtype == nw.Object else None
+    if column is None or isinstance(column, Category) or column.ndim != 1:
         return None
     if column.dtype.kind in "iuf":
         with np.errstate(over="ignore"):
             return np.asarray(column, dtype=np.float64)
-    if (
-        column.dtype.kind == "O"
-    ):  # numbers and blanks in a column of objects are fine, texts that look like numbers are not
+    if column.dtype.kind == "O":  # numbers and blanks among objects are fine, texts that look like numbers are not
         plain = [np.nan if cell is None or type(cell).__name__ == "NAType" else cell for cell in column.tolist()]
         numbers = all(
             isinstance(cell, int | float | np.number | Decimal) and not isinstance(cell, bool) for cell in plain
@@ -370,6 +382,8 @@ def _numbers(column: Any) -> FloatArray | None:
 
 def _category(column: Any, *, known: bool) -> Category | str:
     """A column as categories, or why it is none: the kind of its cells, never what is in them."""
+    if isinstance(column, Category):  # it has been through here before
+        return column
     cells, declared = _cells(column)
     if cells is None:
         return _kind_of(column)
@@ -377,23 +391,28 @@ def _category(column: Any, *, known: bool) -> Category | str:
     filled = [cell for cell in cells if cell is not None]
     truths, texts = (all(isinstance(cell, kind) for cell in filled) for kind in (bool | np.bool_, str))
     if not declared and not truths and not texts:
-        return _kind_of(column)
+        kinds = sorted({_KINDS.get(type(cell).__name__, type(cell).__name__) for cell in filled})
+        return " and ".join(kinds) + (" mixed" if len(kinds) > 1 else "")
     words = [None if cell is None else _level(cell) for cell in cells]
     levels = tuple(sorted({word for word in words if word is not None}))
-    problem = _no_levels(levels, None if declared or truths else len(filled))
+    problem = _no_levels(words, levels, texts=not declared and not truths)
     position = {level: k for k, level in enumerate(levels)}
     codes = np.array([-1 if word is None else position[word] for word in words], dtype=np.intp)
     return problem or Category(levels, codes)
 
 
-def _no_levels(levels: Sequence[str], texts: int | None) -> str | None:
-    """Why these are not the levels of a category; ``texts`` says how many cells of plain text they are from."""
+def _no_levels(words: Sequence[str | None], levels: Sequence[str], *, texts: bool) -> str | None:
+    """Why these are not the levels of a category; of plain ``texts`` more is asked than of what is declared to be one."""
+    filled = sum(word is not None for word in words)
+    if texts and filled:
+        strange = {level for level in levels if not _looks_like_a_number(level)}
+        numbers = sum(word is not None and word not in strange for word in words)
+        if 2 * numbers > filled:
+            return "numbers stored as text" + (f", with {len(strange)} other text(s) among them" if strange else "")
     if len(levels) > MOST_LEVELS:
         return f"{len(levels)} different levels, more than {MOST_LEVELS}"
-    if texts and 2 * len(levels) > texts and (len(levels) > 2 or len(levels) == texts > 1):
-        return f"{len(levels)} different texts in {texts} rows"
-    if texts and all(_looks_like_a_number(level) for level in levels):
-        return "numbers stored as text"
+    if texts and filled and 2 * len(levels) > filled and (len(levels) > 2 or len(levels) == filled):
+        return f"{len(levels)} different texts in {filled} rows"
     return None
 
 
@@ -417,7 +436,7 @@ def _level(cell: Any) -> str:
     """A level's name: whole numbers are written the same whether gaps have made them floats or not."""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
-    return str(cell)
+    return unicodedata.normalize("NFC", str(cell))
 
 
 def _looks_like_a_number(text: str) -> bool:
@@ -429,6 +448,10 @@ def _looks_like_a_number(text: str) -> bool:
 
 
 def _plain_array(column: Any) -> Any:
+    if isinstance(column, Category):
+        return column
+    if isinstance(column, list | tuple) and any(isinstance(cell, str) for cell in column):
+        return np.array(column, dtype=object)  # or numpy would spell out its gaps
     if isinstance(column, np.ma.MaskedArray):
         return np.ma.filled(column.astype(np.float64), np.nan)
     return np.asarray(column)
@@ -462,8 +485,11 @@ def _not_usable(kinds: Mapping[str, str], owner: str) -> NonNumericError:
     if "different" in words:
         hints.append("join rare levels; make a small table's column a pandas or polars categorical")
     if "number" in words:
-        hints.append("convert them to numbers, or to a pandas or polars categorical if they are codes")
-    if any(kind.lower().startswith(("date", "time", "duration")) for kind in kinds.values()):
+        hints.append(
+            "convert them to numbers, in pandas with to_numeric(column, errors='coerce') or read_csv(..., na_values=...), "
+            "or to a categorical if they are codes"
+        )
+    if any(kind.lower().startswith(("date", "time", "duration", "period")) for kind in kinds.values()):
         hints.append("turn dates into numbers, such as days since a fixed day")
     return NonNumericError(
         f"{len(columns)} column(s) of {owner!r} are neither numbers nor categories: {quote(columns)}. "

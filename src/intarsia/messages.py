@@ -21,6 +21,7 @@ from intarsia.exceptions import ProtocolError
 
 PROTOCOL = 1
 MOST_SETS = 8  # of centroids in one question
+MOST_JOINT_LEVELS = 200  # of one column, over all participants
 Array = npt.NDArray[Any]
 _ARRAY_CODE = 1
 _DTYPES = {b"f": np.dtype("<f8"), b"i": np.dtype("<i8"), b"b": np.dtype("|b1")}

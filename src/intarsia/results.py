@@ -54,7 +54,7 @@ class GlobalModel:
         rows = self.in_common_units(values, features)
         if self.weights is not None:
             mixture = self.mixture(self.weights).on(features)
-            return likeliest(mixture, rows, observed & self.extent.varies[features])
+            return likeliest(mixture, rows, observed, self.extent.varies[features])
         known = self.centroids.seen[:, features]
         extent = Extent(self.extent.low[features], self.extent.high[features])
         return nearest_centre(rows, observed, self.centroids.values[:, features], known, extent, self.metric)

@@ -316,7 +316,8 @@ def _wrong_names(stored: Stored) -> Iterator[str]:
     if sorted(stored.names_in_order) != sorted(stored.features):
         yield "the names in order are not the features"
     of_levels = indicators(stored.levels)
-    if len(set(of_levels)) != len(of_levels) or not set(of_levels) <= set(stored.features):
+    some = all(own and column not in stored.features for column, own in stored.levels.items())
+    if not some or len(set(of_levels)) != len(of_levels) or not set(of_levels) <= set(stored.features):
         yield "levels are not among the features"
     if stored.units not in SCALES or stored.units == "auto":
         yield "the units are none of ours"
@@ -386,7 +387,8 @@ def _wrong_tree(tree: StoredTree | None, n_leaves: int) -> Iterator[str]:
         return
     steps = len(tree.merges) if tree.merges.ndim else 0
     fits = tree.n_leaves == n_leaves > steps and tree.merges.shape == (steps, 2) and tree.strengths.shape == (steps,)
-    if not fits or tree.merges.dtype.kind != "i" or tree.strengths.dtype.kind != "f":
+    fits = fits and tree.merges.dtype.kind == "i" and tree.strengths.dtype.kind == "f"
+    if not fits or not ((tree.strengths > 0) & (tree.strengths < np.inf)).all():
         yield "the merge tree does not fit the local clusters"
         return
     born = n_leaves + np.arange(steps)[:, None]

@@ -449,3 +449,16 @@ def test_fidelity_of_constant_rows():
     discrete = _fidelity(rows, fit(rows, "discrete"))
     assert discrete.total_variation == 0.0
     assert isinstance(fit(rows, "discrete"), Discrete)
+
+
+def test_a_box_without_width_along_one_axis_leaves_the_others_alone():
+    low, high = np.array([3.0, -2.0]), np.array([3.0, 2.0])
+    points = sample_inside(Gaussian(np.array([3.0, 0.0]), np.ones(2)), np.random.default_rng(0), 300, low, high)
+    assert (points[:, 0] == 3.0).all()
+    assert (np.abs(points[:, 1]) == 2.0).mean() < 0.01
+
+
+def test_fidelity_leaves_out_what_is_constant_but_for_rounding():
+    rows = np.column_stack([np.full(7, 0.1), np.arange(7.0)])
+    close = fidelity(rows, np.ones(rows.shape, dtype=bool), fit(rows, "gaussian_diagonal"), np.random.default_rng(0))
+    assert close.wasserstein < 3.0

@@ -95,3 +95,10 @@ def test_units_that_differ_are_noticed_and_pixels_at_the_rim_are_not():
     assert units_differ(statistics, np.arange(9) == 0)  # categories beside numbers
     assert not units_differ(statistics, np.ones(9, dtype=bool))  # nothing but categories
     assert len(QUANTILES) == 19
+
+
+def test_quantiles_jump_where_the_cells_are_equal():
+    codes = (np.arange(100) % 100 < 29).astype(float)[:, None]
+    assert pooled_units([codes, codes], "robust").scale[0] == pooled_units([codes], "robust").scale[0] == 1.0
+    apart = pooled_units([np.zeros((50, 1)), np.full((50, 1), 10.0)], "robust")
+    assert apart.scale[0] == pytest.approx(10.0)

@@ -76,11 +76,28 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
+OF_METHOD = {
+    "federated": st.fixed_dictionaries({"model": st.sampled_from(["kmeans", "mixture"])}),
+    "one_shot": st.sampled_from(
+        [
+            {},
+            {"fidelity": True},
+            {"density": "gaussian_full"},
+            {"density": "gaussian_low_rank"},
+            {"density": "gaussian_diagonal", "force": "sampled", "bounding_boxes": True},
+            {"density": "discrete", "fidelity": True},
+            {"density": "dirichlet"},
+            {"aggregation": "greedy", "allow_partial": True},
+        ]
+    ),
+}
+
+
 @pytest.mark.parametrize("method", ["federated", "one_shot"])
 @settings(max_examples=100, deadline=timedelta(seconds=30), suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_right_answer_or_one_of_our_exceptions(method, data):
-    given_tables, chosen = data.draw(tables()), data.draw(SETTINGS)
+    given_tables, chosen = data.draw(tables()), data.draw(SETTINGS) | data.draw(OF_METHOD[method])
     k = data.draw(st.sampled_from(["auto", 1, 2, 2, 3, 4]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -90,7 +107,7 @@ def test_a_right_answer_or_one_of_our_exceptions(method, data):
         except IntarsiaError as error:
             assert "patient 0" not in str(error)  # noqa: PT017  (either outcome is fine)
             return
-        check(result, given_tables, k)
+        check(result, given_tables, "auto" if chosen.get("allow_partial") else k)
         check_afterwards(result, given_tables)
 
 

@@ -34,7 +34,22 @@ from intarsia.exceptions import (
     TooFewClustersError,
     quote,
 )
-from intarsia.messages import Columns, Description, Labelled, LocalSummary, Message, Moments, Refined, Reply, Request
+from intarsia.messages import (
+    MOST_JOINT_LEVELS,
+    Columns,
+    Description,
+    DirichletDensity,
+    DiscreteDensity,
+    GaussianDensity,
+    Labelled,
+    LocalSummary,
+    LowRankDensity,
+    Message,
+    Moments,
+    Refined,
+    Reply,
+    Request,
+)
 from intarsia.results import Coverage, GlobalModel, LocalCluster, Outcome
 
 M = TypeVar("M", bound=Message)
@@ -42,7 +57,6 @@ EXPONENT, SOFTENING = 2.0, 0.01  # of the force between local clusters
 DEVIATIONS = 2.0  # how many standard deviations count as reached when there are no points to look at
 STRONGEST = 1e100  # without softening the force between equal points is infinite; sums must not be
 MAX_LOCAL_CLUSTERS = 20  # how far a participant looks when nobody knows K
-MOST_JOINT_LEVELS = 200  # of one column, over all participants
 _MOST_ROWS = 2**53  # counts are exact up to here
 
 
@@ -138,6 +152,8 @@ def make_study(described: Mapping[str, Has], scale: str | None, *, allow_partial
     silent = [name for name in participants if scale is not None and described[name].moments is None]
     if silent:
         raise ProtocolError(f"the moments of {quote(silent)} are missing, which were asked for")
+    for name in participants:
+        _check_statistics(name, described[name].moments, scale)
     parts = [
         (space.index(described[name].numbers), moments)
         for name in participants
@@ -145,6 +161,14 @@ def make_study(described: Mapping[str, Has], scale: str | None, *, allow_partial
     ]
     units = choose_units(pool(parts, len(space)), scale, inside)
     return Study(participants, space, features, seen, units)
+
+
+def _check_statistics(name: str, moments: Moments | None, scale: str | None) -> None:
+    if moments is not None:
+        _require(
+            scale != "minmax" or moments.low is not None, name, "no smallest and largest cells, which were asked for"
+        )
+        _require(scale != "robust" or moments.quantiles is not None, name, "no quantiles, which were asked for")
 
 
 def _check_kinds(described: Mapping[str, Has]) -> None:
@@ -155,9 +179,15 @@ def _check_kinds(described: Mapping[str, Has]) -> None:
         f"{column} (numbers at {of_numbers[column]}, categories elsewhere)" for column in levels if column in of_numbers
     ]
     if mixed:
+        truths = all(set(levels[column]) <= {"True", "False"} for column in levels if column in of_numbers)
+        how = (
+            "astype(bool) where they are 0 and 1"
+            if truths
+            else "to_numeric, or astype('category') where they are codes"
+        )
         raise MixedKindsError(
             f"{len(mixed)} column(s) are numbers for some participants and categories for others: {quote(mixed)}. "
-            "Hint: convert them to the same kind, in pandas with astype('category') or astype(float)."
+            f"Hint: convert them to the same kind, in pandas with {how}."
         )
     if clash := clashes(levels, of_numbers):
         raise DuplicateColumnError(
@@ -251,18 +281,34 @@ def summaries_of(study: Study, gathered: Gathered, densities: Sequence[Density])
     return Summaries(densities, gathered.centroids.seen, gathered.owner, gathered.sizes, mine)
 
 
-def unpacked_densities(study: Study, gathered: Gathered, summaries: Mapping[str, LocalSummary]) -> list[Density]:
-    """Everybody's densities, in the order of the gathered clusters, in common units."""
+def unpacked_densities(
+    study: Study, gathered: Gathered, summaries: Mapping[str, LocalSummary], *, original_units: bool
+) -> list[Density]:
+    """Everybody's densities, in the order of the gathered clusters, in common units; brought to them if they are not yet."""
     densities, seen = [], iter(gathered.centroids.seen)
     for name in study.participants:
         summary, index = summaries[name], study.space.index(summaries[name].features)
         for values, counts, packed in zip(summary.values, summary.counts, summary.densities or (), strict=True):
             own, all_seen = index[counts > 0], np.flatnonzero(next(seen))
-            density = unpacked(packed, values[counts > 0]).scaled(study.shift[own], study.scale[own])
+            density = unpacked(packed, values[counts > 0])
+            if original_units:
+                density = density.scaled(study.shift[own], study.scale[own])
             # levels that the participant never had are zeros that do not vary
             at = np.searchsorted(all_seen, own)
             densities.append(density if len(at) == len(all_seen) else density.placed(at, len(all_seen)))
     return densities
+
+
+def check_densities(summaries: Mapping[str, LocalSummary], kind: str) -> None:
+    """Everybody sent densities, of the kind that was asked for."""
+    wanted: tuple[type, ...] = {"dirichlet": (DirichletDensity,), "discrete": (DiscreteDensity,)}.get(
+        kind, (GaussianDensity, LowRankDensity)
+    )
+    for name, summary in summaries.items():
+        if summary.densities is None:
+            raise ProtocolError(f"participant {name!r} sent no densities, which were asked for")
+        _require(all(isinstance(d, wanted) for d in summary.densities), name, f"densities that are not {kind}")
+        _require(kind != "dirichlet" or not summary.levels, name, "a composition with categories in it")
 
 
 def unheard_of(study: Study, name: str, summary: LocalSummary) -> Iterator[tuple[str, IntArray]]:
@@ -367,7 +413,9 @@ def spread_of(study: Study, labelled: Mapping[str, Labelled], n_clusters: int) -
 
 def check_description(name: str, reply: Description) -> None:
     """Names must be there, be unique and fit the moments."""
-    _check_features(name, (*reply.features, *reply.levels))
+    _require(len(reply.features) + len(reply.levels) > 0, name, "no feature")
+    _check_order(name, reply.features)
+    _require(not set(reply.features) & set(reply.levels), name, "a column that is two kinds at once")
     _check_levels(name, reply.levels)
     _require(0 < reply.n_rows < _MOST_ROWS, name, "no rows")
     if reply.moments is not None:
@@ -393,8 +441,11 @@ def check_summary(name: str, reply: LocalSummary) -> None:
             "Hint: give it a less strict local algorithm, or leave it out."
         )
     _require(reply.clarity is None or -1 <= reply.clarity <= 1, name, "a clarity that is no silhouette")
-    _require(bool((reply.sizes > 0).all() and (reply.sizes < _MOST_ROWS).all()), name, "a cluster without rows")
+    _require(reply.sizes.dtype.kind == "i" and bool((reply.sizes > 0).all()), name, "a cluster without rows")
+    _require(int(reply.sizes.sum(dtype=object)) <= reply.n_rows, name, "more rows in clusters than in all")
     _check_numbers(name, reply.values, reply.counts)
+    fewer = (reply.counts <= reply.sizes[:, None]).all() and (reply.counts.sum(axis=0) <= filled).all()
+    _require(bool(fewer), name, "more filled cells than rows")
     if reply.densities is not None:
         _require(len(reply.densities) == len(reply.sizes), name, "not one density per cluster")
         for density, counts in zip(reply.densities, reply.counts, strict=True):
@@ -416,7 +467,8 @@ def check_centroids(name: str, reply: Refined, shape: tuple[int, int]) -> None:
     """Refined centroids must have the shape that was asked for."""
     fits = reply.values.shape == shape and reply.counts.shape == shape and reply.sizes.shape == shape[:1]
     _require(fits, name, "centroids of the wrong shape")
-    _require(bool((reply.sizes >= 0).all()), name, "negative sizes")
+    whole = reply.sizes.dtype.kind == "i" and bool(((reply.sizes >= 0) & (reply.sizes < _MOST_ROWS)).all())
+    _require(whole, name, "sizes that are not sizes")
     _require(0 <= reply.misfit < np.inf, name, "a misfit that is not a sum of squares")
     _check_numbers(name, reply.values, reply.counts)
 
@@ -431,7 +483,12 @@ def _check_numbers(name: str, values: FloatArray, counts: FloatArray) -> None:
 
 def _check_features(name: str, features: tuple[str, ...]) -> None:
     _require(len(features) > 0, name, "no feature")
+    _check_order(name, features)
+
+
+def _check_order(name: str, features: tuple[str, ...]) -> None:
     _require(len(set(features)) == len(features), name, "a feature twice")
+    _require(tuple(sorted(features)) == tuple(features), name, "features that are not in order")
 
 
 def _check_levels(name: str, levels: Mapping[str, tuple[str, ...]]) -> None:
@@ -441,6 +498,7 @@ def _check_levels(name: str, levels: Mapping[str, tuple[str, ...]]) -> None:
 
 
 def _check_moments(name: str, moments: Moments, d: int) -> None:
+    _require((moments.low is None) == (moments.high is None), name, "half of its extremes")
     parts = [moments.count, moments.mean, moments.m2]
     sane = _is_moderate(moments.count) and _is_moderate(moments.mean) and _is_moderate(moments.m2, squared=True)
     if moments.low is not None and moments.high is not None:

@@ -24,6 +24,7 @@ from intarsia.algorithms.base import (
     Study,
     check_centroids,
     check_comparable,
+    check_densities,
     check_description,
     check_summary,
     gather,
@@ -231,7 +232,8 @@ class FederatedAlgorithm:
     def _numbered(self, study: Study, summaries: Mapping[str, LocalSummary]) -> Step:
         """Choose K from what everybody sees, and ask for that many clusters."""
         gathered = self._gathered(study, summaries)
-        densities = unpacked_densities(study, gathered, summaries)
+        check_densities(summaries, "gaussian_diagonal")
+        densities = unpacked_densities(study, gathered, summaries, original_units=False)
         seen = gathered.centroids.seen
         extent = gaussian_extent(densities, seen, DEVIATIONS)
         forces = np.minimum(exact_forces(densities, seen, extent, EXPONENT, SOFTENING), STRONGEST)
@@ -249,8 +251,6 @@ class FederatedAlgorithm:
             check_summary(name, summary)
             if summary.features != study.features[name]:
                 raise ProtocolError(f"participant {name!r} summarised other features than it had described")
-            if self.n_clusters is None and summary.densities is None:
-                raise ProtocolError(f"participant {name!r} sent no densities, which were asked for")
         return gather(study, summaries)
 
     def _summarize(self, study: Study, name: str) -> Request:

@@ -24,6 +24,7 @@ from intarsia.algorithms.base import (
     Step,
     Study,
     check_comparable,
+    check_densities,
     check_summary,
     gather,
     global_model,
@@ -47,7 +48,7 @@ from intarsia.core.n_clusters import Choice, choose_n_clusters
 from intarsia.core.randomness import stream
 from intarsia.core.search import ForceProblem, margins, search_forces
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.exceptions import DisjointFeaturesError, ProtocolError, TooFewClustersError
+from intarsia.exceptions import DisjointFeaturesError, TooFewClustersError
 from intarsia.messages import Assign, Labelled, LocalSummary, Moments, Reply, Summarize
 from intarsia.results import Aggregation, Outcome
 
@@ -136,13 +137,12 @@ class OneShotAlgorithm:
     def _summarized(self, summaries: Mapping[str, LocalSummary]) -> Step:
         for name, summary in summaries.items():
             check_summary(name, summary)
-            if summary.densities is None:
-                raise ProtocolError(f"participant {name!r} sent no densities, which were asked for")
+        check_densities(summaries, self.density)
         described = {name: _columns_of(summary) for name, summary in summaries.items()}
         study = make_study(described, self.scale, allow_partial=self.allow_partial)
         gathered = _in_common_units(study, gather(study, summaries))
         self._check_enough(gathered)
-        densities = unpacked_densities(study, gathered, summaries)
+        densities = unpacked_densities(study, gathered, summaries, original_units=True)
         attraction = self._attraction(study, gathered, densities, summaries)
         if not self.allow_partial:
             check_comparable(study, gathered.owner, ~np.isnan(attraction.forces))

@@ -238,10 +238,11 @@ def sample_inside(
     points = density.sample(rng, n)
     if low is None or high is None:
         return points
+    wide = high > low  # along the other axes a box has no inside to hit
     for _ in range(_TRIES):
-        outside = ((points < low) | (points > high)).any(axis=1)
+        outside = ((points < low) | (points > high))[:, wide].any(axis=1)
         if not outside.any():
-            return points
+            break
         points[outside] = density.sample(rng, int(outside.sum()))
     return np.clip(points, low, high)
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from unicodedata import normalize
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -114,7 +115,7 @@ def near_misses(names_of: Mapping[str, Sequence[str]]) -> list[tuple[str, str, s
     found: dict[tuple[str, str], tuple[str, str, str, str]] = {}
     for participant, names in names_of.items():
         for name in names:
-            plain = "".join(letter for letter in name.casefold() if letter.isalnum())
+            plain = "".join(letter for letter in normalize("NFC", name).casefold() if letter.isalnum())
             if not plain:
                 continue
             other, owner = first.setdefault(plain, (name, participant))

@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from intarsia.core.densities import Density, Discrete
+from intarsia.core.distances import ROUNDING
 from intarsia.core.types import BoolArray, FloatArray
 
 _MOST = 200  # points in a matching
@@ -53,8 +54,9 @@ def fidelity(
     if n < 2:
         return Fidelity(nan, nan, nan, nan)
     deviation = rows.std(axis=0)
-    unit = np.where(deviation > 0, deviation, np.sqrt(density.variances))
-    varies = unit > 0
+    constant = deviation <= ROUNDING * np.abs(rows).max(axis=0)
+    unit = np.where(constant, np.sqrt(density.variances), deviation)
+    varies = unit > ROUNDING * np.abs(rows).max(axis=0)
     size = min(n // 2 if n >= 4 else n, _MOST, n_proxies)
     near, chance = [], []
     for _ in range(_REPEATS):

@@ -51,10 +51,13 @@ class Mixture(NamedTuple):
         )
 
 
-def likeliest(mixture: Mixture, rows: FloatArray, observed: BoolArray) -> IntArray:
-    """The cluster that each row most likely belongs to; −1 where a row has no cell that any cluster knows."""
+def likeliest(mixture: Mixture, rows: FloatArray, observed: BoolArray, varies: BoolArray) -> IntArray:
+    """The cluster that each row most likely belongs to; −1 where a row has no cell that any cluster knows.
+
+    Only features that vary tell clusters apart; a row without any of them belongs to the largest.
+    """
     known = (observed & mixture.seen.any(axis=0)).any(axis=1)
-    return np.where(known, log_memberships(mixture, rows, observed).argmax(axis=1), -1)
+    return np.where(known, log_memberships(mixture, rows, observed & varies).argmax(axis=1), -1)
 
 
 def pooled_squares(

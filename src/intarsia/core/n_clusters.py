@@ -128,7 +128,8 @@ def _mean_silhouette(total: FloatArray, pairs: FloatArray, column: IntArray, wei
     valid = np.isfinite(other) & np.isfinite(own) & (np.maximum(own, other) > 0) & (weights > 0)
     if not valid.any():
         return float("nan")
-    each = (other[valid] - own[valid]) / np.maximum(own[valid], other[valid])
+    single = (np.bincount(column, weights=weights)[column] <= 1.0) & (own == 0)  # a row by itself has no silhouette
+    each = np.where(single[valid], 0.0, (other[valid] - own[valid]) / np.maximum(own[valid], other[valid]))
     return float(np.average(each, weights=weights[valid]))
 
 

@@ -124,8 +124,25 @@ def _mixture_quantiles(quantiles: Sequence[FloatArray], counts: FloatArray) -> F
     knots = [np.concatenate([[2 * q[0] - q[1]], q, [2 * q[-1] - q[-2]]]) for q in quantiles]
     at = np.unique(np.concatenate(knots))
     share = counts / counts.sum()
-    reached = sum(w * np.interp(at, own, levels) for w, own in zip(share, knots, strict=True))
-    return np.asarray(np.interp(QUANTILES, reached, at))
+    below, above = (
+        sum(w * side(own, levels, at) for w, own in zip(share, knots, strict=True)) for side in (_left, _right)
+    )
+    return np.asarray(np.interp(QUANTILES, np.column_stack([below, above]).ravel(), np.repeat(at, 2)))
+
+
+def _right(knots: FloatArray, levels: FloatArray, at: FloatArray) -> FloatArray:
+    """A distribution function, linear between its quantiles; where several of them are equal it jumps, to the last."""
+    last = np.searchsorted(knots, at, side="right") - 1
+    inside = (last >= 0) & (last < len(knots) - 1)
+    k = np.clip(last, 0, len(knots) - 2)
+    width = knots[k + 1] - knots[k]
+    slope = np.divide(levels[k + 1] - levels[k], width, out=np.zeros(len(at)), where=width > 0)
+    return np.where(inside, levels[k] + slope * (at - knots[k]), np.where(last < 0, 0.0, 1.0))
+
+
+def _left(knots: FloatArray, levels: FloatArray, at: FloatArray) -> FloatArray:
+    """The same from below: before it jumps."""
+    return 1.0 - _right(-knots[::-1], 1.0 - levels[::-1], -at)
 
 
 def choose_units(statistics: Statistics, way: str | None, indicators: BoolArray) -> CommonUnits:
@@ -160,7 +177,7 @@ def units_differ(statistics: Statistics, indicators: BoolArray) -> bool:
     """Whether the largest standard deviation is over ten times the median one (of an even number, the smaller of the two).
 
     Beside numbers, categories have other units by nature. Features that never vary have none. Small deviations are no sign:
-    a pixel at the rim hardly ever varies, and has the same unit as all others.
+    a pixel at the rim hardly ever varies, and a feature in which no cluster differs varies less than others.
     """
     deviation = _deviation(statistics)
     varying = deviation[(deviation > 0) & ~indicators]

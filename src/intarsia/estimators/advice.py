@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -12,13 +13,36 @@ from intarsia.core.features import near_misses
 from intarsia.exceptions import AssumptionWarning, FeatureNameWarning, UnitsWarning, quote
 from intarsia.results import Outcome
 
+MANY_ROUNDS = 10  # fewer were meant to be few
+RESTLESS = 0.01  # of the extent of all local centroids
 FAR_APART = 100.0  # a feature that reaches a hundred times farther than the typical one decides alone
 
 
 def advice(
-    names_of: Mapping[str, Sequence[str]], outcome: Outcome, report: AssumptionReport, *, scaled: bool
+    names_of: Mapping[str, Sequence[str]],
+    levels_of: Mapping[str, Mapping[str, Sequence[str]]],
+    outcome: Outcome,
+    report: AssumptionReport,
 ) -> Iterator[tuple[type[Warning], str]]:
     """Kinds and texts of the warnings that this run deserves."""
+    for column, left, right in _without_common_levels(levels_of):
+        yield (
+            FeatureNameWarning,
+            (
+                f"{left!r} and {right!r} have no level of {column!r} in common ({quote(levels_of[left][column], 3)} and "
+                f"{quote(levels_of[right][column], 3)}), so that they are as different there as can be. "
+                "Hint: do they write the same levels in different ways?"
+            ),
+        )
+    last = outcome.rounds[-1].movement if outcome.rounds else 0.0
+    if not outcome.converged and len(outcome.rounds) >= MANY_ROUNDS and last > RESTLESS:
+        yield (
+            AssumptionWarning,
+            (
+                f"the rounds did not come to rest: in the last of {len(outcome.rounds)} the centroids still moved by "
+                f"{last:.1%} of their extent. Hint: a higher max_rounds, or local=None if a local algorithm was given."
+            ),
+        )
     alike = [
         f"{a!r} ({b}) and {c!r} ({d})" for a, b, c, d in near_misses(names_of) if not _in_one_table(a, c, names_of)
     ]
@@ -30,7 +54,7 @@ def advice(
                 "Hint: rename one of each pair if they mean the same."
             ),
         )
-    if not scaled and (dominant := _dominant_features(outcome)):
+    if outcome.model.units is None and (dominant := _dominant_features(outcome)):
         yield (
             UnitsWarning,
             (
@@ -55,6 +79,16 @@ def advice(
                 "be good. Hint: fewer clusters, or participants that see what is missing; see result.assumptions."
             ),
         )
+
+
+def _without_common_levels(levels_of: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[tuple[str, str, str]]:
+    """Columns of categories, each with the first two participants that have no level in common."""
+    for column in sorted({column for levels in levels_of.values() for column in levels}):
+        owners = [name for name, levels in levels_of.items() if column in levels]
+        for left, right in combinations(owners, 2):
+            if not set(levels_of[left][column]) & set(levels_of[right][column]):
+                yield column, left, right
+                break
 
 
 def _in_one_table(left: str, right: str, names_of: Mapping[str, Sequence[str]]) -> bool:

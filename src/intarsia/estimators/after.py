@@ -121,9 +121,11 @@ def known_columns(model: GlobalModel, table: Table) -> Table:
     mixed = [f"{name} (numbers)" for name in table.names if name in model.levels]
     mixed += [f"{name} (categories)" for name in table.categories if name not in model.levels]
     if mixed:
+        levels = {level for name in table.names for level in model.levels.get(name, ())}
+        how = "astype(bool)" if levels and levels <= {"True", "False"} else "astype('category'), or to_numeric"
         raise MixedKindsError(
             f"{len(mixed)} column(s) are of another kind than when the model was fitted: {quote(mixed)}. "
-            "Hint: in pandas, astype('category') or astype(float)."
+            f"Hint: in pandas, {how}."
         )
     return table.in_numbers(model.levels)
 

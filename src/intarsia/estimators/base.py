@@ -26,7 +26,7 @@ from intarsia.estimators.after import predict_table
 from intarsia.estimators.checks import check_clusterer, check_integer, check_one_of
 from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
-from intarsia.exceptions import MissingCellsError, SettingError, UnknownFeaturesError, quote
+from intarsia.exceptions import MissingCellsError, SettingError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.frames import Table, read_table, settle_missing, table_of
 from intarsia.participant import Participant
 from intarsia.runtime import InProcessRuntime, drive
@@ -100,6 +100,11 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         names_of = {str(key): table.given_names for key, table in tables.items()}
         if not getattr(self, "allow_partial", False):
             check_connected(names_of)
+        n_rows = sum(len(table) for table in tables.values())
+        if self._known_k is not None and self._known_k > n_rows:
+            raise TooFewRowsError(
+                f"{self._known_k} clusters were asked for of {n_rows} rows in all (n_samples={n_rows}). Hint: ask for fewer."
+            )
         local, missing = (for_each(getattr(self, name), list(tables), name) for name in ("local", "missing"))
         participants = [
             Participant(table, local[name], self.metric, missing[name] or OBSERVED)
@@ -111,7 +116,8 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         outcome = drive(self._algorithm(fixed_for, _seed(self.random_state)), InProcessRuntime(participants))
         report = check_assumptions(outcome)
         spelled = {str(key): (*table.given_names, *indicators(table.levels)) for key, table in tables.items()}
-        for kind, text in advice(spelled, outcome, report, scaled=outcome.model.units is not None):
+        levels_of = {str(key): table.levels for key, table in tables.items()}
+        for kind, text in advice(spelled, levels_of, outcome, report):
             warnings.warn(text, kind, stacklevel=4)
         labels = {keys[p.name]: p.labels for p in participants if p.labels is not None}
         local_labels = {keys[p.name]: p.local_labels for p in participants if p.local_labels is not None}
@@ -175,9 +181,9 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
 
     def _check_settings(self) -> None:
         check_metric(self.metric)
-        if isinstance(self.n_clusters, str):
-            check_one_of("n_clusters", self.n_clusters, ("auto",))
-        elif self.n_clusters is not None:
+        if isinstance(self.n_clusters, str) and self.n_clusters != "auto":
+            raise SettingError(f"n_clusters must be a whole number or 'auto'. Got {self.n_clusters!r} instead.")
+        if not isinstance(self.n_clusters, str) and self.n_clusters is not None:
             check_integer("n_clusters", self.n_clusters, 1)
         check_one_of("scale", self.scale, SCALES)
         for missing in self.missing.values() if isinstance(self.missing, Mapping) else [self.missing]:

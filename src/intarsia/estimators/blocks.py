@@ -10,7 +10,7 @@ import numpy as np
 from intarsia.core.types import BoolArray, IntArray
 from intarsia.estimators.checks import check_integer
 from intarsia.exceptions import EmptyTableError, InputError, SettingError, quote
-from intarsia.frames import Table, cells_of, check_table, read_table, without_column
+from intarsia.frames import Category, Table, cells_of, check_table, read_table, without_column
 
 _FEWEST = 10
 _SHARE = 50  # a pattern that fewer than one row in so many has is rare
@@ -28,7 +28,9 @@ class Blocks(Mapping[str, dict[str, Any]]):
 
     def __getitem__(self, name: str) -> dict[str, Any]:
         rows = self._rows[name]
-        return {self._names[k]: self._table.column(self._names[k])[rows] for k in np.flatnonzero(self._has[name])}
+        return {
+            self._names[k]: _some(self._table.column(self._names[k]), rows) for k in np.flatnonzero(self._has[name])
+        }
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
@@ -77,6 +79,10 @@ class Blocks(Mapping[str, dict[str, Any]]):
         left = f"; {self.n_left_out} filled cells left out" if self.n_left_out else ""
         gone = f"; {self.n_rows_left_out} rows in none" if self.n_rows_left_out else ""
         return f"<Blocks of {len(self._table)} rows: {', '.join(parts)}{left}{gone}>"
+
+
+def _some(column: Any, rows: IntArray) -> Any:
+    return column.of_rows(rows) if isinstance(column, Category) else column[rows]
 
 
 def participants_from_blocks(table: Any, by: str | None = None, *, min_rows: int | None = None) -> Blocks:

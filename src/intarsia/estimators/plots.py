@@ -15,7 +15,7 @@ _WIDE = 60  # leaves, beyond which names would only be a smear
 
 def plot_n_clusters(outcome: Outcome) -> Any:
     """The silhouette of every cut, and the tree that is cut."""
-    if outcome.merge_tree is None or not outcome.silhouettes:
+    if outcome.merge_tree is None or (outcome.found is None and not outcome.silhouettes):
         raise SettingError("K was given, so that there is no choice to show. Hint: n_clusters='auto'.")
     try:
         from matplotlib.figure import Figure
@@ -39,7 +39,7 @@ def _draw_curve(axes: Any, outcome: Outcome) -> None:
         found = outcome.found
         axes.axvspan(0.5, found - 0.5, color="0.92", zorder=0, linewidth=0)
         axes.axvline(found, color="0.4", linewidth=1, linestyle=":", label=f"found by participants: {found}")
-    axes.set_xlim(0.5, min(numbers[-1], max(20, 2 * n_clusters)) + 0.5)
+    axes.set_xlim(0.5, min(max(numbers, default=2), max(20, 2 * n_clusters)) + 0.5)
     axes.set_xlabel("number of clusters")
     axes.set_ylabel("silhouette over summaries")
     axes.legend(frameon=False)
@@ -51,7 +51,7 @@ def _draw_tree(axes: Any, outcome: Outcome) -> None:
         axes.set_axis_off()
         axes.text(0.5, 0.5, "no tree that ends in one group", ha="center")
         return
-    names = [f"{leaf.participant} {leaf.index}" for leaf in outcome.tree_leaves]
+    names = [f"{leaf.participant} {leaf.index}".replace("$", r"\$") for leaf in outcome.tree_leaves]
     linkage = tree.to_linkage(2.0)
     cut = 0.0
     if n_clusters < tree.n_leaves:

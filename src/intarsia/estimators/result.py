@@ -151,7 +151,8 @@ class ClusteringResult:
     def _mixture(self) -> Mixture:
         if self.outcome.model.metric not in {"euclidean", "manhattan"}:
             raise SettingError(
-                "clusters found by angles, or by a metric of your own, are no Gaussians: there is only predict."
+                "clusters found by angles, or by a metric of your own, are no Gaussians: there are no memberships to go by. "
+                "Hint: predict, score, explain and to_frame work."
             )
         sizes = sum(self.outcome.sizes.values(), np.zeros(self.n_clusters, dtype=np.intp))
         return self.outcome.model.mixture(sizes)

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances, nan_euclidean_distances
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
+from threadpoolctl import threadpool_limits
 
 from intarsia.core.agglomeration import renumber
 from intarsia.core.centroids import MaskedCentroids
@@ -27,6 +28,7 @@ from intarsia.participant.starting import Started
 
 N_INIT = 10
 SILHOUETTE_ROWS = 1000  # a silhouette costs the square of the rows; a sample of this size is close enough to choose K
+LARGE = 1_000_000  # cells, from which on threads help
 CODES = 10  # a column with no more different values holds codes
 REFERENCES, REFERENCE_INIT = 5, 3  # clouds without structure that a participant compares its silhouettes with
 
@@ -88,7 +90,7 @@ class LocalAlgorithm:
         values, observed, used = self.shown(rows)
         if self.estimator is not None:
             self._check_complete(observed, rows)
-            labels = _fit_predict(self._seeded(rng), _with_gaps(values, observed))
+            labels = self._fitted(self._seeded(rng), values, observed, rows)
         elif observed.all():
             labels = _fit_predict(KMeans(n_clusters, n_init=n_init, random_state=draw_seed(rng)), values)
         else:
@@ -102,8 +104,19 @@ class LocalAlgorithm:
             labels = lloyd(values, observed, MaskedCentroids.of(start, np.ones_like(start)), max_iter).labels
         else:
             self._check_complete(observed, rows)
-            labels = _fit_predict(Started(self._seeded(rng), start, max_iter), _with_gaps(values, observed))
+            labels = self._fitted(Started(self._seeded(rng), start, max_iter), values, observed, rows)
         return _for_all(labels, used, len(rows.values))
+
+    def _fitted(self, estimator: Any, values: FloatArray, observed: BoolArray, rows: Rows) -> IntArray:
+        if observed.all():
+            return _fit_predict(estimator, values)
+        try:
+            return _fit_predict(estimator, np.where(observed, values, np.nan))
+        except LocalAlgorithmError as error:
+            raise MissingCellsError(
+                f"{error} It said that it could do with empty cells, of which there are some (columns, share of rows): "
+                f"{quote(gaps(rows.filled))}. Hint: missing='impute' or 'drop', or an imputer as the first step."
+            ) from error
 
     def _seeded(self, rng: np.random.Generator) -> Any:
         """The estimator exactly as given, but for any ``random_state`` in it that was left open."""
@@ -133,10 +146,6 @@ def takes_gaps(estimator: Any) -> bool:
         return bool(get_tags(first).input_tags.allow_nan)
     except Exception:  # noqa: BLE001  (whatever cannot say so cannot)
         return False
-
-
-def _with_gaps(values: FloatArray, observed: BoolArray) -> FloatArray:
-    return values if observed.all() else np.where(observed, values, np.nan)
 
 
 def _for_all(labels: IntArray, used: IntArray, n_rows: int) -> IntArray:
@@ -195,7 +204,9 @@ def choose_labels(
     values, observed, used = algorithm.shown(rows)
     most = min(most, len(used) // 2)  # clusters of single rows are no clusters
     plain = Rows(values, observed, rows.filled, rows.groups)
-    chosen = _clearest(plain, most, rng) if expected is None else _up_to(plain, expected, most, rng)
+    # hundreds of small k-means: threads would wait for each other longer than they work
+    with threadpool_limits(1 if values.size < LARGE else None):
+        chosen = _clearest(plain, most, rng) if expected is None else _up_to(plain, expected, most, rng)
     return Chosen(_for_all(chosen.labels, used, len(rows.values)), chosen.clarity)
 
 

@@ -29,6 +29,7 @@ from intarsia.core.units import Statistics, choose_units, statistics_of
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, TooFewRowsError
 from intarsia.frames import Table
 from intarsia.messages import (
+    MOST_JOINT_LEVELS,
     MOST_SETS,
     Assign,
     Centres,
@@ -52,6 +53,7 @@ from intarsia.participant.local import LEFT_OUT, Chosen, LocalAlgorithm, Rows, c
 from intarsia.participant.summary import summarize
 
 _MOST_CENTRES = 1_000_000
+_MOST_TRIED = 50  # numbers of clusters that a participant tries when nobody knows K
 
 
 class Participant:
@@ -147,7 +149,10 @@ class Participant:
         rows, observed = view.rows, view.table.observed
         centres, extent = self._centres(sent, view.table)
         distance = distances_to_centres(rows, observed, centres.values, centres.seen, extent, self._metric)
-        chosen = choose_centre(distance, observed, centres.seen)
+        private = Rows(rows, observed, self._table.filled)
+        used = self._local.used(private)
+        chosen = np.full(len(rows), -1, dtype=np.intp)  # rows that take no part choose nothing
+        chosen[used] = choose_centre(distance[used], observed[used], centres.seen)
         fitting = compatible(chosen, len(centres), request.min_points)
         values, counts = np.zeros(centres.values.shape), np.zeros(centres.values.shape)
         sizes = np.zeros(len(centres), dtype=np.intp)
@@ -156,7 +161,7 @@ class Participant:
             everyone = centroids_of_rows(rows, observed, np.zeros(len(rows), dtype=np.intp), 1)
             start = local_start(centres, own, everyone.values)[fitting]
             rng = stream(request.seed, self.name, "refine", request.round)
-            labels = self._local.refine(Rows(rows, observed, self._table.filled), start, request.max_iter, rng)
+            labels = self._local.refine(private, start, request.max_iter, rng)
             local = centroids_of_rows(rows, observed, labels, int(labels.max(initial=-1)) + 1)
             index = match(local, centres, extent, self._metric)
             known, mine = index >= 0, index[index >= 0]
@@ -173,7 +178,7 @@ class Participant:
         if request.gaussians is None:
             own = nearest_centre(rows, observed, centres.values, centres.seen, extent, self._metric)
         else:
-            own = likeliest(self._mixture(request.gaussians, centres), rows, observed & extent.varies)
+            own = likeliest(self._mixture(request.gaussians, centres), rows, observed, extent.varies)
         self._labels = own
         there = observed & (own >= 0)[:, None] & centres.seen[np.maximum(own, 0)]
         deviations = np.square(np.where(there, rows - centres.values[np.maximum(own, 0)], 0.0))
@@ -215,7 +220,7 @@ class Participant:
         fits = set(levels) == set(own) and all(set(mine) <= set(levels[name]) for name, mine in own.items())
         if not fits or any(len(set(sent)) < len(sent) for sent in levels.values()):
             raise ProtocolError(f"participant {self.name!r} was sent levels that do not fit its columns of categories")
-        if sum(len(sent) for sent in levels.values()) > _MOST_CENTRES:
+        if any(len(sent) > MOST_JOINT_LEVELS for sent in levels.values()):
             raise ProtocolError(f"participant {self.name!r} was sent more levels than it could lay out")
 
     def _centres(self, centres: Centres, table: Table) -> tuple[MaskedCentroids, Extent]:
@@ -254,7 +259,12 @@ class Participant:
         if self._local.estimator is not None:
             return Chosen(self._local.cluster(rows, 0, rng), None)
         if request.n_local_clusters is None:
-            return choose_labels(self._local, rows, request.n_clusters, request.max_local_clusters, rng)
+            most = (
+                request.max_local_clusters
+                if request.n_clusters is not None
+                else min(request.max_local_clusters, _MOST_TRIED)
+            )
+            return choose_labels(self._local, rows, request.n_clusters, most, rng)
         if request.n_local_clusters > len(self._local.used(rows)):
             raise TooFewRowsError(
                 f"participant {self.name!r} was asked for {request.n_local_clusters} clusters of "

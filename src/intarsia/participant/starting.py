@@ -56,7 +56,34 @@ class Started:
         """Labels of the rows."""
         if self._way == "medoids":  # medoids are rows, and kmedoids takes their positions in the place of their number
             self._estimator.set_params(n_clusters=_nearest_rows(rows, self._start), random_state=None)
+        if self._way == "means" and not np.isnan(rows).any():
+            self._estimator.set_params(**_shape_around(rows, self._start, self._estimator))
         return np.asarray(self._estimator.fit_predict(rows)).astype(np.intp)
+
+
+def _shape_around(rows: FloatArray, centres: FloatArray, mixture: Any) -> dict[str, FloatArray]:
+    """Weights and precisions to go with given means: of the rows nearest to each, spread as rows are around their own.
+
+    Left to itself, a mixture would take them from clusters of its own, which are others.
+    """
+    nearest = np.square(rows[:, None] - centres[None]).sum(axis=2).argmin(axis=1)
+    k, d = centres.shape
+    share = np.maximum(np.bincount(nearest, minlength=k), 1).astype(np.float64)
+    inside = rows - centres[nearest]
+    covariance = inside.T @ inside / len(rows)
+    covariance += (1e-3 * np.trace(covariance) / d + float(getattr(mixture, "reg_covar", 1e-6))) * np.eye(d)
+    match getattr(mixture, "covariance_type", None):
+        case "full":
+            precision = np.repeat(np.linalg.inv(covariance)[None], k, axis=0)
+        case "tied":
+            precision = np.linalg.inv(covariance)
+        case "diag":
+            precision = np.repeat(1.0 / np.diagonal(covariance)[None], k, axis=0)
+        case "spherical":
+            precision = np.full(k, d / np.trace(covariance))
+        case _:
+            return {}
+    return {"weights_init": share / share.sum(), "precisions_init": precision}
 
 
 def _nearest_rows(rows: FloatArray, centres: FloatArray) -> IntArray:
