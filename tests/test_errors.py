@@ -180,9 +180,7 @@ def test_more_clusters_than_local_ones(method):
 def test_fewer_rows_than_clusters(method):
     with pytest.raises(ex.TooFewRowsError, match=r"'b' was asked for 5 clusters of 3 row"):
         intarsia.cluster({"a": table(), "b": table(n=3)}, 5, method=method, n_local_clusters=5, random_state=0)
-    with pytest.raises(
-        ex.TooFewRowsError, match=r"participant 'b': KMeans was asked for 5 clusters were asked for of 3 rows"
-    ):
+    with pytest.raises(ex.TooFewRowsError, match=r"participant 'b': KMeans was asked for 5 clusters of 3 row"):
         intarsia.cluster({"a": table(), "b": table(n=3)}, 5, method=method, local=KMeans(5), random_state=0)
     with pytest.raises(ex.TooFewRowsError, match="5 clusters were asked for of 3 rows"):
         intarsia.FederatedClustering(5).fit(np.ones((3, 2)))
