@@ -451,32 +451,24 @@ def gaps_table(rows: Results) -> str:
 
 
 def number_table(rows: Results) -> str:
-    """How often the chosen K is right, off by one, and the worst."""
+    """How often the chosen K is right, off by one, and the worst; all DIM-sets in one."""
     lines = []
-    for name in CASES:
+    dims = [name for name in CASES if "DIM" in name]
+    parts = {name.removeprefix("K of "): [name] for name in CASES if name not in dims} | {"DIM-sets 32 to 1024": dims}
+    for title, names in parts.items():
         for layout in LAYOUTS:
             for way in K_WAYS:
                 off = np.array(
                     [
                         int(row["n_clusters"]) - true_number(name, int(row["split"]))
+                        for name in names
                         for row in pick(rows[name], layout=layout, way=way)
                     ]
                 )
                 if len(off):
                     far = int(off[np.abs(off).argmax()])
-                    right, near = np.mean(off == 0), np.mean(np.abs(off) == 1)
-                    worst_off = f"{far:+d}" if far else "0"
-                    lines.append(
-                        (
-                            name.removeprefix("K of "),
-                            layout,
-                            bold(way),
-                            len(off),
-                            f"{right:.0%}",
-                            f"{near:.0%}",
-                            worst_off,
-                        )
-                    )
+                    right, near = f"{np.mean(off == 0):.0%}", f"{np.mean(np.abs(off) == 1):.0%}"
+                    lines.append((title, layout, bold(way), len(off), right, near, f"{far:+d}" if far else "0"))
     return table(("data", "layout", "way", "cases", "right", "off by one", "worst"), lines)
 
 

@@ -88,3 +88,10 @@ def test_intarsia_beats_hospitals_on_their_own_and_is_near_to_pooling():
     ours = scores["Intarsia, federated (Algorithm 1)"]
     assert ours > scores["each hospital on its own, k-means"] + 0.05
     assert ours > max(score for way, score in scores.items() if way.startswith("pool")) - 0.02
+
+
+@pytest.mark.filterwarnings("ignore::intarsia.AssumptionWarning")
+@pytest.mark.parametrize("method", ["federated", "one_shot"])
+def test_two_clusters_are_seen_in_the_hospitals(method):
+    tables = intarsia.datasets.load_heart_disease().tables
+    assert intarsia.cluster(tables, "auto", method=method, random_state=3).n_clusters == 2
