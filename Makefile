@@ -44,9 +44,9 @@ floor: pyproject.toml constraints-floor.txt  ## the tests again, with the oldest
 	$(FLOOR)/python -m pip install --quiet --disable-pip-version-check --constraint constraints-floor.txt --editable '.[cli]' --group dev
 	OMP_NUM_THREADS=1 $(FLOOR)/pytest --numprocesses 2 --dist loadgroup
 
-reproduce: setup  ## the paper's tables, baselines, many random splits -> docs/evidence.md (an hour; QUICK=1: minutes, to build/quick)
+reproduce: setup  ## the paper's tables, baselines, many random splits -> docs/evidence.md (an hour, MORE=1: empty cells and K too; QUICK=1: minutes, to build/quick)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group experiments
-	OMP_NUM_THREADS=1 $(BIN)/python -m experiments reproduce $(if $(QUICK),--quick)
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments reproduce $(if $(QUICK),--quick) $(if $(MORE),--more)
 
 picture: setup  ## draw the demo's output into docs/images/demo.svg
 	@$(BIN)/python -m intarsia.demo --svg docs/images/demo.svg

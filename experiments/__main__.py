@@ -1,6 +1,6 @@
 """Measure, resume, and render.
 
-    python -m experiments reproduce [--quick]     everything below, then docs/evidence.md
+    python -m experiments reproduce [--quick] [--more]     everything below, then docs/evidence.md
     python -m experiments run [--study NAME]… [--layout NAME] [--splits N] [--jobs N] [--quick]     what is not measured yet
     python -m experiments render [--quick]        the page from what is measured
     python -m experiments list                    the studies
@@ -86,6 +86,9 @@ def main() -> None:
     for command, text in (("reproduce", "measure what is missing, then render"), ("run", "measure what is missing")):
         runner = commands.add_parser(command, help=text)
         runner.add_argument("--study", action="append", choices=sorted(STUDIES), help="only this one; may be repeated")
+        runner.add_argument(
+            "--more", action="store_true", help="also what goes beyond the paper: empty cells, choosing K"
+        )
         runner.add_argument("--layout", choices=LAYOUTS, help="only this one")
         runner.add_argument(
             "--splits", type=int, help="at most so many random splits per layout (default: as the study says)"
@@ -106,7 +109,8 @@ def main() -> None:
         if options.command in {"run", "reproduce"}:
             layouts = (options.layout,) if options.layout else LAYOUTS
             most = options.splits or (QUICK_SPLITS if options.quick else max(s.splits for s in STUDIES.values()))
-            run(options.study or list(STUDIES), layouts, most, options.jobs, quick=options.quick)
+            usual = [name for name, study in STUDIES.items() if options.more or not study.more]
+            run(options.study or usual, layouts, most, options.jobs, quick=options.quick)
         if options.command in {"render", "reproduce"}:
             page = render.write(Path(QUICK_FOLDER) if options.quick else Path("docs"))
             print(f"written: {page}")
