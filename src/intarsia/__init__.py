@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         participants_from_blocks,
     )
     from intarsia.exceptions import AssumptionWarning, InputError, IntarsiaError
+    from intarsia.feasibility import check_feasibility
     from intarsia.results import LocalCluster, RoundInfo
 
 _HOME = {
@@ -40,6 +41,7 @@ _HOME = {
     "AssumptionReport": "intarsia.assumptions",
     "check_assumptions": "intarsia.assumptions",
     "order_preservation_rate": "intarsia.assumptions",
+    "check_feasibility": "intarsia.feasibility",
     "FeatureSpace": "intarsia.core.features",
     "IntarsiaError": "intarsia.exceptions",
     "InputError": "intarsia.exceptions",
@@ -61,6 +63,7 @@ __all__ = [
     "RoundInfo",
     "__version__",
     "check_assumptions",
+    "check_feasibility",
     "cluster",
     "datasets",
     "exceptions",

@@ -206,6 +206,15 @@ def read_table(thing: Any, owner: str, known: Collection[str] = ()) -> Table:
     return replace(table, given_names=tuple(names), categories=dict(sorted(categories.items())))
 
 
+def kinds_of(thing: Any, owner: str) -> dict[str, str]:
+    """By column "numbers", "categories", or what stands in the way of either."""
+    found = {}
+    for name, column in _columns(thing, check_table(thing, owner), owner).items():
+        read = "numbers" if _numbers(column) is not None else _category(column, known=False)
+        found[name] = "categories" if isinstance(read, Category) else read
+    return found
+
+
 def table_of(owner: str, names: Sequence[str], values: FloatArray) -> Table:
     """A table from a matrix of numbers, NaN where a cell is empty."""
     assert values.shape[1] == len(names)

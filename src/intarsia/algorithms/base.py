@@ -50,7 +50,7 @@ from intarsia.messages import (
     Reply,
     Request,
 )
-from intarsia.results import Coverage, GlobalModel, LocalCluster, Outcome
+from intarsia.results import Coverage, GlobalModel, LocalCluster, Outcome, RoundInfo
 
 M = TypeVar("M", bound=Message)
 EXPONENT, SOFTENING = 2.0, 0.01  # of the force between local clusters
@@ -67,6 +67,7 @@ class Step:
     state: Any = None
     requests: Mapping[str, Request] = field(default_factory=dict)
     result: Outcome | None = None
+    last: RoundInfo | None = None  # the round before, for whoever watches
 
 
 class Algorithm(Protocol):

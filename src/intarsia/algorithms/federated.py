@@ -327,7 +327,7 @@ class FederatedAlgorithm:
                 name: Label(centres=_sent(run.candidates[0], study, name), columns=study.columns_for(name))
                 for name in study.participants
             }
-            return Step(AskedLabels(run), labels)
+            return Step(AskedLabels(run), labels, last=run.rounds[-1] if run.rounds else None)
         crosswise = self._kind_of_next(run) != "plain"
         refinements = {
             name: Refine(
@@ -340,7 +340,7 @@ class FederatedAlgorithm:
             )
             for name in study.participants
         }
-        return Step(AskedRefinement(run), refinements)
+        return Step(AskedRefinement(run), refinements, last=run.rounds[-1] if run.rounds else None)
 
     def _refined(self, run: Run, replies: Mapping[str, Refinement]) -> Step:
         kind, number = self._kind_of_next(run), len(run.rounds) + 1

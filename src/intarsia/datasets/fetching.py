@@ -58,6 +58,26 @@ def data_folder() -> Path:
     return Path(os.environ.get("INTARSIA_DATA", "../shared/data"))
 
 
+def known() -> list[dict[str, str]]:
+    """Every dataset: its name, where it comes from, and whether it is there."""
+    folder = data_folder()
+    embedded = {
+        "name": "heart_disease",
+        "origin": "UCI Machine Learning Repository, Heart Disease, DOI 10.24432/C52P4X, CC BY 4.0",
+        "where": "in the package",
+    }
+    return [embedded] + [
+        {
+            "name": name,
+            "origin": file.origin,
+            "where": str(folder / name)
+            if (folder / name).is_file()
+            else f"not in {folder} (INTARSIA_DATA); from {file.origin}",
+        }
+        for name, file in FILES.items()
+    ]
+
+
 def fetch_har(columns: int = 561, activities: tuple[str, ...] = ("walking", "sitting")) -> Dataset:
     """HAR: windows of smartphone signals; ``groups`` is the subject.
 

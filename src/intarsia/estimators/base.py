@@ -29,7 +29,7 @@ from intarsia.estimators.tables import check_one, for_each, has_text_names, is_m
 from intarsia.exceptions import MissingCellsError, SettingError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.frames import Table, read_table, settle_missing, table_of
 from intarsia.participant import Participant
-from intarsia.runtime import InProcessRuntime, drive
+from intarsia.runtime import InProcessRuntime, Watcher, drive
 
 MISSING = ("observed", "error", "impute", "drop")
 OBSERVED = MISSING[0]
@@ -60,8 +60,11 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         self.fit_result(tables)
         return self
 
-    def fit_result(self, tables: Any) -> ClusteringResult:
-        """Like ``fit``, but return the :class:`~intarsia.ClusteringResult` (also kept as ``result_``)."""
+    def fit_result(self, tables: Any, watcher: Watcher | None = None) -> ClusteringResult:
+        """Like ``fit``, but return the :class:`~intarsia.ClusteringResult` (also kept as ``result_``).
+
+        A ``watcher`` is told who is asked what, and who has answered.
+        """
         self._check_settings()
         many = is_many(tables)
         if many:
@@ -69,7 +72,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             read: dict[Hashable, Table] = read_tables(named, for_each(self.missing, list(named), "missing"))
         else:
             read = {_PLAIN: self._plain(tables)}
-        result = self._run(read)
+        result = self._run(read, watcher)
         self._keep(result, plain=not many)
         return result
 
@@ -95,7 +98,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     def _missing_of_one(self) -> str:
         return str(for_each(self.missing, [_PLAIN], "missing")[_PLAIN] or OBSERVED)
 
-    def _run(self, tables: Mapping[Hashable, Table]) -> ClusteringResult:
+    def _run(self, tables: Mapping[Hashable, Table], watcher: Watcher | None = None) -> ClusteringResult:
         keys = {str(key): key for key in tables}
         names_of = {str(key): table.given_names for key, table in tables.items()}
         if not getattr(self, "allow_partial", False):
@@ -113,7 +116,8 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         # one table is an ordinary clustering problem: K is K
         fixed = self._known_k if len(tables) == 1 and self.n_local_clusters is None else self.n_local_clusters
         fixed_for = for_each(fixed, list(tables), "n_local_clusters")
-        outcome = drive(self._algorithm(fixed_for, _seed(self.random_state)), InProcessRuntime(participants))
+        runtime = InProcessRuntime(participants, watcher)
+        outcome = drive(self._algorithm(fixed_for, _seed(self.random_state)), runtime, watcher)
         report = check_assumptions(outcome)
         spelled = {str(key): (*table.given_names, *indicators(table.levels)) for key, table in tables.items()}
         levels_of = {str(key): table.levels for key, table in tables.items()}

@@ -42,6 +42,12 @@ def cluster(
     array([[ 30., 185.,  81.],
            [ 70., 275.,  60.]])
     """
+    result: ClusteringResult = estimator_for(method, n_clusters, settings).fit_result(tables)
+    return result
+
+
+def estimator_for(method: str, n_clusters: Any, settings: dict[str, Any]) -> Any:
+    """The estimator of a method; a setting that it does not have is refused by name."""
     if not isinstance(method, str) or method not in METHODS:
         raise SettingError(f"method must be one of {tuple(METHODS)}. Got {method!r} instead.")
     known = METHODS[method]._get_param_names()  # noqa: SLF001  (scikit-learn's own way to ask)
@@ -50,5 +56,4 @@ def cluster(
         elsewhere = [other for other, kind in METHODS.items() if unknown[0] in kind._get_param_names()]  # noqa: SLF001
         hint = f"{unknown[0]!r} belongs to method={elsewhere[0]!r}" if elsewhere else f"there are {', '.join(known)}"
         raise SettingError(f"method={method!r} has no setting {quote(unknown)}. Hint: {hint}.")
-    result: ClusteringResult = METHODS[method](n_clusters, **settings).fit_result(tables)
-    return result
+    return METHODS[method](n_clusters, **settings)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from intarsia import exceptions
 from intarsia.algorithms.base import Algorithm
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError
 from intarsia.messages import Failure, Reply, Request
-from intarsia.results import Outcome
+from intarsia.results import Outcome, RoundInfo
 
 
 class Runtime(Protocol):
@@ -22,16 +22,34 @@ class Runtime(Protocol):
         """Send every request to its participant and wait for the replies."""
 
 
-def drive(algorithm: Algorithm, runtime: Runtime) -> Outcome:
+class Watcher(Protocol):
+    """Whoever wants to know how a run goes. It is told, and cannot change anything."""
+
+    def asking(self, phase: str, names: Sequence[str], last: RoundInfo | None) -> None:
+        """These participants are asked this now; ``last`` is the round before, if there was one."""
+
+    def answered(self, phase: str, name: str, reply: Reply, seconds: float) -> None:
+        """One participant has answered."""
+
+
+def drive(algorithm: Algorithm, runtime: Runtime, watcher: Watcher | None = None) -> Outcome:
     """Ask what the algorithm wants to ask, until it has a result. This is the whole coordinator."""
     step = algorithm.start(runtime.participants())
     while step.result is None:
+        if watcher is not None:
+            phase = phase_of(next(iter(step.requests.values())))
+            watcher.asking(phase, tuple(step.requests), step.last)
         replies = runtime.exchange(step.requests)
         for reply in replies.values():
             if isinstance(reply, Failure):
                 raise exception_of(reply)
         step = algorithm.advance(step.state, replies)
     return step.result
+
+
+def phase_of(request: Request) -> str:
+    """The last part of a request's tag: describe, summarize, refine, label or assign."""
+    return str(type(request).__struct_config__.tag).rpartition(".")[2]
 
 
 def exception_of(failure: Failure) -> IntarsiaError:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from intarsia.messages import Failure, Reply, Request
 from intarsia.participant import Participant
-from intarsia.runtime.base import exception_of
+from intarsia.runtime.base import Watcher, exception_of, phase_of
 
 
 class InProcessRuntime:
     """Calls each participant's ``handle``. Here the traceback of a failure is the caller's own, so it is kept."""
 
-    def __init__(self, participants: Sequence[Participant]) -> None:
+    def __init__(self, participants: Sequence[Participant], watcher: Watcher | None = None) -> None:
         self._participants = {participant.name: participant for participant in participants}
+        self._watcher = watcher
 
     def participants(self) -> tuple[str, ...]:
         """Who can be asked."""
@@ -23,8 +25,11 @@ class InProcessRuntime:
         """Ask one after the other; a failure is raised at once, with its cause."""
         replies: dict[str, Reply] = {}
         for name, request in requests.items():
+            started = time.perf_counter()
             reply = self._participants[name].handle(request)
             if isinstance(reply, Failure):
                 raise exception_of(reply) from self._participants[name].last_error
             replies[name] = reply
+            if self._watcher is not None:
+                self._watcher.answered(phase_of(request), name, reply, time.perf_counter() - started)
         return replies

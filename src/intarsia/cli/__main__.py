@@ -1,0 +1,5 @@
+"""``python -m intarsia.cli``."""
+
+from intarsia.cli import main
+
+main()

@@ -1,0 +1,70 @@
+"""``intarsia``: every command, and what happens when one fails.
+
+Exit codes: 0 done, 1 something about the input or the run, 2 the command line itself, 3 ``check`` says no, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+
+import typer
+
+from intarsia.cli.check import check
+from intarsia.cli.console import err
+from intarsia.cli.explain import explain
+from intarsia.cli.fit import fit
+from intarsia.cli.others import datasets, demo, version
+from intarsia.cli.predict import predict
+from intarsia.exceptions import IntarsiaError, IntarsiaWarning
+
+DEBUG, INTERRUPTED = "--debug", 130
+
+app = typer.Typer(
+    name="intarsia",
+    help="One clustering over tables that share only some of their columns and none of their rows. "
+    f"{DEBUG} anywhere shows where an error came from.",
+    epilog="Example: intarsia check a.csv b.parquet && intarsia fit a.csv b.parquet -k 3 -o study/",
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (check, fit, predict, explain, demo, datasets, version):
+    app.command()(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; an error is one message, without a traceback unless asked for."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = DEBUG in given
+    warnings.showwarning = _show  # type: ignore[assignment]
+    warnings.simplefilter("always", IntarsiaWarning)
+    try:
+        code = app([text for text in given if text != DEBUG], standalone_mode=False)
+    except IntarsiaError as error:
+        if debug:
+            raise
+        err.print(f"[bold red]Error:[/] {_plain(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(1)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:
+        if debug or not (hasattr(error, "show") and hasattr(error, "exit_code")):
+            raise
+        error.show()  # the command line itself is wrong
+        sys.exit(error.exit_code)
+    if code == INTERRUPTED:
+        err.print("interrupted; nothing was written. The same command starts again.", highlight=False)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _show(message: Warning | str, *_: object) -> None:
+    err.print(f"[bold yellow]Note:[/] {_plain(str(message))}", highlight=False, soft_wrap=True)
+
+
+def _plain(text: str) -> str:
+    """Names may look like markup, and are not."""
+    return text.replace("[", r"\[")

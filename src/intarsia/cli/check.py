@@ -1,0 +1,108 @@
+"""``intarsia check``: can these tables be clustered together?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from intarsia.cli.console import out, print_json
+from intarsia.cli.files import read, sources
+from intarsia.feasibility import Feasibility, check_feasibility
+from intarsia.frames import kinds_of
+
+NO = 3
+_MOST = 40  # columns in the table; more would be no overview
+
+
+def check(
+    files: Annotated[list[str], typer.Argument(help="Files, one per party: a.csv, or name=path.")],
+    leave_out: Annotated[
+        list[str] | None, typer.Option("--leave-out", "-x", help="A column that takes no part.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Say who sees what and whether a joint clustering makes sense, from names and kinds of columns alone.
+
+    Exit code 3 if it does not. Example: [bold]intarsia check a.csv b.parquet c.xlsx[/]
+    """
+    left_out = set(leave_out or ())
+    has, rows = {}, {}
+    for source in sources(files):
+        table = read(source)
+        kinds = kinds_of(table, source.name)
+        has[source.name] = {column: kind for column, kind in kinds.items() if column not in left_out}
+        rows[source.name] = table.height
+    report = check_feasibility(has, rows)
+    if json:
+        print_json(as_json(report))
+    else:
+        show(report)
+    if not report.possible:
+        raise typer.Exit(NO)
+
+
+def as_json(report: Feasibility) -> dict[str, object]:
+    """Everything that the report says."""
+    return {
+        "participants": {
+            name: {
+                "rows": report.rows.get(name),
+                "columns": dict(columns),
+                "unusable": dict(report.unusable.get(name, {})),
+            }
+            for name, columns in report.has.items()
+        },
+        "connected": report.connected,
+        "complete": report.complete,
+        "parts": report.parts,
+        "bridges": [asdict(bridge) for bridge in report.bridges],
+        "common": report.common,
+        "only_one_has": report.single,
+        "look_alike": [asdict(pair) for pair in report.alike],
+        "mixed_kinds": report.mixed,
+        "possible": report.possible,
+        "method": report.method,
+        "verdict": report.verdict(),
+    }
+
+
+def show(report: Feasibility) -> None:
+    """For people."""
+    names = report.participants
+    view = Table(box=box.SIMPLE_HEAD, title="Who sees what", title_justify="left", title_style="bold")
+    view.add_column("column")
+    for name in names:
+        n = report.rows.get(name)
+        view.add_column(Text(name + (f"\n{n} rows" if n is not None else "")), justify="center")
+    for column in report.columns[:_MOST]:
+        view.add_row(Text(column), *(_mark(report, name, column) for name in names))
+    if len(report.columns) > _MOST:
+        view.caption = f"and {len(report.columns) - _MOST} more columns"
+    out.print(view)
+    out.print(Text("● numbers   ◆ categories", style="dim"))
+    lines = [
+        f"{len(report.common)} of {len(report.columns)} columns are common to all; {len(report.single)} only one party has."
+    ]
+    if report.bridges:
+        held = ", ".join(f"{b.participant} (without it: {len(b.parts)} parts)" for b in report.bridges)
+        lines.append(f"The study hangs on: {held}.")
+    lines += [
+        f"'{pair.left}' ({', '.join(pair.left_at)}) and '{pair.right}' ({', '.join(pair.right_at)}) look alike: {pair.why}."
+        for pair in report.alike[:10]
+    ]
+    for name, columns in report.unusable.items():
+        shown = ", ".join(f"{column} ({why})" for column, why in list(columns.items())[:5])
+        lines.append(f"Not used at {name}: {shown}{' …' if len(columns) > 5 else ''}.")
+    for line in lines:
+        out.print(Text(line))
+    out.print(Text(report.verdict(), style="bold green" if report.possible else "bold red"))
+
+
+def _mark(report: Feasibility, name: str, column: str) -> Text:
+    kind = report.has[name].get(column)
+    return Text("") if kind is None else Text("●", "green") if kind == "numbers" else Text("◆", "cyan")

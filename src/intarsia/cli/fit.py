@@ -1,0 +1,180 @@
+"""``intarsia fit``: from files to a study."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+import tomllib
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from intarsia._version import __version__
+from intarsia.cli.console import Watch, out, print_json
+from intarsia.cli.files import read, sources
+from intarsia.estimators import ClusteringResult
+from intarsia.estimators.one_call import estimator_for
+from intarsia.exceptions import InputError, SettingError, quote
+
+MODEL, RUN = "model.intarsia", "run.json"
+
+
+def fit(
+    files: Annotated[list[str] | None, typer.Argument(help="Files, one per party: a.csv, or name=path.")] = None,
+    clusters: Annotated[int | None, typer.Option("--clusters", "-k", help="K; without it K is chosen.")] = None,
+    auto: Annotated[bool, typer.Option("--auto", help="Choose K, whatever the config says.")] = False,
+    one_shot: Annotated[bool, typer.Option("--one-shot", help="One round of densities.")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the study.")] = Path("study"),
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="A column that names rows; kept beside the labels.")
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None, typer.Option("--leave-out", "-x", help="A column that takes no part.")
+    ] = None,
+    scale: Annotated[str, typer.Option(help="auto, standard, minmax, robust or none.")] = "auto",
+    missing: Annotated[str, typer.Option(help="observed, impute, drop or error.")] = "observed",
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with [parties] and [settings].")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a study that is there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Cluster the tables of several parties together, and write the study: model, labels, centroids, run.
+
+    Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]
+    """
+    parties, settings = _configured(config)
+    given = sources([*parties, *(files or ())])
+    if not given:
+        raise InputError("no file was given. Hint: intarsia fit a.csv b.csv -k 3, or --config study.toml.")
+    if output.exists() and not force:
+        raise SettingError(f"{output} is there already. Hint: another --output, or --force to replace it.")
+    method = "one_shot" if one_shot else str(settings.pop("method", "federated"))
+    k = "auto" if auto else clusters if clusters is not None else settings.pop("n_clusters", "auto")
+    settings = {
+        "scale": None if scale == "none" else scale,
+        "missing": missing,
+        "random_state": seed,
+        **{name: value for name, value in settings.items() if name != "n_clusters"},
+    }
+    model = estimator_for(method, k, settings)
+    started = time.time()
+    tables, ids = {}, {}
+    for source in given:
+        tables[source.name], ids[source.name] = _columns(read(source), source.name, id_column, set(leave_out or ()))
+    with Watch(quiet=quiet or json) as watch:
+        result = model.fit_result(tables, watch)
+    record = _record(result, watch, method, k, settings, {s.name: str(s.path) for s in given}, started)
+    _write(result, output, ids, record, force=force)
+    if json:
+        print_json(record)
+        return
+    out.print(str(result), highlight=False)
+    out.print(f"written: {output}/ ({MODEL}, labels/, centroids.csv, {RUN})", highlight=False, soft_wrap=True)
+
+
+def _configured(path: Path | None) -> tuple[list[str], dict[str, Any]]:
+    if path is None:
+        return [], {}
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {type(error).__name__}.") from error
+    strange = [key for key in found if key not in {"parties", "settings"}]
+    if strange or not all(isinstance(part, dict) for part in found.values()):
+        raise InputError(f"{path} has parts that mean nothing: {quote(strange)}. There are [parties] and [settings].")
+    beside = path.parent
+    parties = [f"{name}={beside / str(where)}" for name, where in found.get("parties", {}).items()]
+    return parties, dict(found.get("settings", {}))
+
+
+def _columns(table: Any, name: str, id_column: str | None, left_out: set[str]) -> tuple[Any, list[Any] | None]:
+    """The columns that take part, and what names the rows."""
+    ids = None
+    if id_column is not None:
+        if id_column not in table.columns:
+            raise InputError(f"{name!r} has no column {id_column!r}. It has {quote(table.columns)}.")
+        ids = table[id_column].to_list()
+    return table.drop([column for column in table.columns if column in left_out | {id_column}]), ids
+
+
+def _record(
+    result: ClusteringResult,
+    watch: Watch,
+    method: str,
+    k: Any,
+    settings: dict[str, Any],
+    files: dict[str, str],
+    started: float,
+) -> dict[str, Any]:
+    return {
+        "intarsia": __version__,
+        "python": platform.python_version(),
+        "versions": {name: version_of(name) for name in ("numpy", "scipy", "scikit-learn", "narwhals", "polars")},
+        "command": sys.argv[1:],
+        "method": method,
+        "asked_for": k,
+        "settings": settings,
+        "files": files,
+        "n_clusters": result.n_clusters,
+        "units": result.units,
+        "sizes": {str(name): sizes.tolist() for name, sizes in result.sizes.items()},
+        "confidence": None if result.confidence != result.confidence else result.confidence,
+        "rounds": [{"number": r.number, "movement": r.movement, "kind": r.kind} for r in result.rounds],
+        "phases": [
+            {"phase": t.phase, "exchanges": t.exchanges, "seconds": round(t.seconds, 3), "bytes_out": t.bytes_out}
+            for t in watch.timings.values()
+        ],
+        "seconds": round(time.time() - started, 3),
+    }
+
+
+def _write(
+    result: ClusteringResult, output: Path, ids: dict[str, list[Any] | None], record: dict[str, Any], *, force: bool
+) -> None:
+    """A whole study or none: beside the place first, then into it."""
+    output = output.resolve()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=".intarsia-", dir=output.parent))
+    try:
+        result.save(beside / MODEL)
+        _write_labels(result, beside / "labels", ids)
+        result.to_frame("polars").write_csv(beside / "centroids.csv")
+        (beside / RUN).write_text(jsonlib.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        beside.chmod(0o777 & ~_umask())
+        if force and output.exists():
+            old = beside.with_name(beside.name + "-old")
+            output.rename(old)
+            beside.rename(output)
+            shutil.rmtree(old)
+        else:
+            beside.rename(output)
+    except OSError as error:
+        raise InputError(f"{output} cannot be written: {error.strerror}.") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
+
+
+def _write_labels(result: ClusteringResult, folder: Path, ids: dict[str, list[Any] | None]) -> None:
+    import polars as pl
+
+    folder.mkdir()
+    for name, labels in result.labels.items():
+        named = ids[str(name)]
+        rows = {"row": list(range(len(labels)))} if named is None else {"id": named}
+        pl.DataFrame(rows | {"cluster": labels}).write_csv(folder / f"{name}.csv")

@@ -1,0 +1,226 @@
+"""The command line as a user runs it: a real process, real files, a pseudo-terminal where it matters."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import intarsia
+
+INTARSIA = [sys.executable, "-m", "intarsia.cli"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", "NO_COLOR": "1"}
+
+
+def run(*arguments, where, rc=0):
+    done = subprocess.run(
+        [*INTARSIA, *map(str, arguments)],
+        cwd=where,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == rc, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    where = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    for name, columns in {"a": "xyz", "b": "yzw", "c": "zwv"}.items():
+        truth = np.arange(60) % 2
+        table = pl.DataFrame({column: 6.0 * truth + rng.normal(size=60) for column in columns})
+        table = table.with_columns(
+            pl.Series("patient", [f"{name}-{k}" for k in range(60)]), pl.Series("sex", np.where(truth > 0, "f", "m"))
+        )
+        {"a": table.write_csv, "b": table.write_parquet, "c": table.write_excel}[name](
+            where / {"a": "a.csv", "b": "b.parquet", "c": "c.xlsx"}[name]
+        )
+    (where / "apart.tsv").write_text("Q\tP\n1\t2\n3\t4\n")
+    return where
+
+
+FILES = ("a.csv", "b.parquet", "clinic c=c.xlsx")
+
+
+def test_check_says_yes_and_no(folder):
+    yes = run("check", *FILES, "-x", "patient", where=folder)
+    assert "Who sees what" in yes.stdout
+    assert "clinic c" in yes.stdout
+    assert "Yes" in yes.stdout
+    no = run("check", *FILES, "apart.tsv", "-x", "patient", "--json", where=folder, rc=3)
+    found = json.loads(no.stdout)
+    assert found["possible"] is False
+    assert found["parts"] == [["a", "b", "clinic c"], ["apart"]]
+    assert found["participants"]["a"]["columns"]["sex"] == "categories"
+    ids = json.loads(run("check", *FILES, "--json", where=folder).stdout)
+    assert "60 different" in ids["participants"]["a"]["unusable"]["patient"]
+
+
+def test_fit_writes_a_study_that_explain_and_predict_read(folder, tmp_path):
+    study = tmp_path / "study"
+    done = run("fit", *FILES, "-k", 2, "--id", "patient", "-o", study, where=folder)
+    assert "2 clusters of 180 rows" in done.stdout
+    assert "round 1" in done.stderr
+    assert sorted(path.name for path in study.iterdir()) == ["centroids.csv", "labels", "model.intarsia", "run.json"]
+    labels = pl.read_csv(study / "labels" / "clinic c.csv")
+    assert labels.columns == ["id", "cluster"]
+    assert labels["id"].to_list() == [f"c-{k}" for k in range(60)]
+    assert len(set(labels["cluster"].to_list()[::2])) == 1
+    record = json.loads((study / "run.json").read_text())
+    assert record["settings"]["random_state"] == 0
+    assert {phase["phase"] for phase in record["phases"]} == {"describe", "summarize", "refine", "label"}
+    tables = {
+        "a": pl.read_csv(folder / "a.csv"),
+        "b": pl.read_parquet(folder / "b.parquet"),
+        "clinic c": pl.read_excel(folder / "c.xlsx"),
+    }
+    expected = intarsia.cluster({k: t.drop("patient") for k, t in tables.items()}, 2, random_state=0)
+    assert labels["cluster"].to_list() == expected.labels["clinic c"].tolist()
+    assert "measured by" in run("explain", study, where=folder).stdout
+    explained = json.loads(run("explain", study, "--json", where=folder).stdout)
+    assert {"cluster", "feature", "difference", "participants"} <= set(explained[0])
+    again = run("predict", study, "c.xlsx", "--id", "patient", where=folder)
+    assert again.stdout.splitlines()[0] == "id,cluster"
+    assert [int(line.split(",")[1]) for line in again.stdout.splitlines()[1:]] == labels["cluster"].to_list()
+    run("predict", study, "c.xlsx", "--margin", "-o", tmp_path / "new.csv", where=folder)
+    assert pl.read_csv(tmp_path / "new.csv").columns == ["row", "cluster", "margin"]
+
+
+def test_k_is_chosen_without_k_and_a_config_replaces_a_long_line(folder, tmp_path):
+    config = folder / "study.toml"
+    config.write_text(
+        '[parties]\na = "a.csv"\nb = "b.parquet"\n\n[settings]\nmethod = "one_shot"\ndensity = "gaussian_diagonal"\n'
+    )
+    done = run("fit", "--config", config, "-x", "patient", "-o", tmp_path / "s", "--json", where=folder)
+    record = json.loads(done.stdout)
+    assert (record["n_clusters"], record["asked_for"], record["method"]) == (2, "auto", "one_shot")
+    assert record["settings"]["density"] == "gaussian_diagonal"
+
+
+def test_errors_are_one_message_and_leave_no_trace(folder, tmp_path):
+    (folder / "broken.parquet").write_bytes(b"PAR1 not really")
+    (folder / "secret.csv").write_text("x,y\n1,Mrs Secret\n2,Mr X\n3,Ms Y\n")
+    study = tmp_path / "study"
+    cases = {
+        ("fit", "nowhere.csv"): "are not there",
+        ("fit", "broken.parquet"): "cannot be read as parquet",
+        ("fit", "a.csv", "a=a.csv"): "more than once",
+        ("fit", "study.toml"): "of no kind that is read",
+        ("fit", "secret.csv", "-k", "2"): "3 different texts",
+        ("fit", "a.csv", "-x", "patient", "-k", "500"): "500 clusters",
+        ("fit", "a.csv", "--id", "name"): "has no column 'name'",
+        ("fit", "a.csv", "-x", "patient", "--scale", "big"): "scale must be one of",
+        ("explain", "a.csv"): "is not a saved study",
+        ("predict", "nowhere", "a.csv"): "cannot be read",
+    }
+    for arguments, text in cases.items():
+        extra = ("-o", study) if arguments[0] == "fit" else ()
+        done = run(*arguments, *extra, where=folder, rc=1)
+        assert text in done.stderr.replace("\n", " "), arguments
+        assert "Secret" not in done.stderr
+        assert not study.exists()
+        assert not [path for path in tmp_path.iterdir() if path.name.startswith(".intarsia")]
+    run("fit", "--no-such-option", where=folder, rc=2)
+    debug = subprocess.run(
+        [*INTARSIA, "fit", "nowhere.csv", "--debug"],
+        cwd=folder,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" in debug.stderr
+
+
+def test_a_study_that_is_there_is_replaced_only_by_force(folder, tmp_path):
+    study = tmp_path / "study"
+    run("fit", "a.csv", "-x", "patient", "-k", 2, "-o", study, "-q", where=folder)
+    before = (study / "run.json").read_text()
+    assert "is there already" in run("fit", "a.csv", "-x", "patient", "-k", 3, "-o", study, where=folder, rc=1).stderr
+    assert (study / "run.json").read_text() == before
+    run("fit", "a.csv", "-x", "patient", "-k", 3, "-o", study, "--force", "-q", where=folder)
+    assert json.loads((study / "run.json").read_text())["n_clusters"] == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["study"]
+
+
+def test_interrupted_it_leaves_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in "ab":
+        pl.DataFrame(rng.normal(size=(30_000, 20)), schema=[f"f{k}" for k in range(20)]).write_csv(
+            tmp_path / f"{name}.csv"
+        )
+    process = subprocess.Popen(
+        [*INTARSIA, "fit", "a.csv", "b.csv", "-o", "study"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:  # in the middle of it
+        if "local clusters" in line:
+            break
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    rest = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 130
+    assert "nothing was written" in rest
+    assert "Traceback" not in rest
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.csv"]
+
+
+def test_on_a_terminal_progress_is_live(folder, tmp_path):
+    parent, child = pty.openpty()
+    process = subprocess.Popen(
+        [*INTARSIA, "fit", *FILES, "-x", "patient", "-k", "2", "-o", str(tmp_path / "s")], cwd=folder,
+        env={**ENVIRONMENT, "TERM": "xterm"}, stderr=child, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    os.close(child)
+    seen = b""
+    while True:
+        try:
+            chunk = os.read(parent, 4096)
+        except OSError:
+            break
+        if not chunk:
+            break
+        seen += chunk
+    assert process.wait(60) == 0
+    os.close(parent)
+    assert b"\x1b[" in seen
+    assert b"labels" in seen
+    assert not any(stamp in seen for stamp in (b"who has what: 3 participants",))
+
+
+def test_every_command_has_help_with_an_example(tmp_path):
+    top = run("--help", where=tmp_path).stdout
+    for command in ("check", "fit", "predict", "explain", "demo", "datasets", "version"):
+        assert command in top
+        assert "Example" in run(command, "--help", where=tmp_path).stdout
+    assert json.loads(run("version", "--json", where=tmp_path).stdout)["intarsia"] == intarsia.__version__
+    assert "heart_disease" in run("datasets", where=tmp_path).stdout
+    assert run(where=tmp_path, rc=2).stdout or True
+
+
+def test_hostile_names_are_text(tmp_path):
+    name = "[red]x[/red] " + "é" * 50
+    pl.DataFrame({name: [1.0, 2.0, 9.0, 10.0], "y": [1.0, 2.0, 9.0, 10.0]}).write_csv(tmp_path / "[bold]a.csv")
+    assert "[red]x[/red]" in run("check", "[bold]a.csv", where=tmp_path).stdout.replace("\n", "")
+    run("fit", "[bold]a.csv", "-k", 2, "-o", "s", where=tmp_path)
+    assert (tmp_path / "s" / "labels" / "[bold]a.csv").exists()
+    assert Path(tmp_path / "s" / "centroids.csv").read_text().count(name) == 2

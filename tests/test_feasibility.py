@@ -1,0 +1,73 @@
+"""What names and kinds alone say about clustering tables together."""
+
+from __future__ import annotations
+
+import pytest
+
+from intarsia.exceptions import InputError
+from intarsia.feasibility import check_feasibility, look_alikes
+
+N = "numbers"
+
+
+def columns(text, kind=N):
+    return dict.fromkeys(text, kind)
+
+
+def test_a_chain_hangs_on_its_middle():
+    report = check_feasibility({"a": columns("xy"), "b": columns("yz"), "c": columns("zw")})
+    assert report.connected
+    assert not report.complete
+    assert [(b.participant, b.parts) for b in report.bridges] == [("b", (("a",), ("c",)))]
+    assert report.single == {"x": "a", "w": "c"}
+    assert report.shared("a", "b") == ("y",)
+    assert report.possible
+    assert report.verdict().startswith("Yes, but it hangs on 'b'")
+
+
+def test_who_shares_nothing_is_named_with_what_looks_alike():
+    report = check_feasibility({"a": columns("xy"), "b": columns("yz"), "c": {"Y_": N}})
+    assert report.parts == (("a", "b"), ("c",))
+    assert not report.possible
+    assert report.method is None
+    assert "'c' share no column" in report.verdict()
+    assert "'y' and 'Y_' look alike" in report.verdict()
+
+
+def test_kinds_that_differ_and_columns_of_no_use():
+    mixed = check_feasibility({"a": {"sex": N, "x": N}, "b": {"sex": "categories", "x": N}})
+    assert mixed.mixed == ("sex",)
+    assert not mixed.possible
+    ids = check_feasibility({"a": {"id": "12 different texts in 12 rows", "x": N}, "b": {"x": N}})
+    assert ids.possible
+    assert ids.unusable == {"a": {"id": "12 different texts in 12 rows"}}
+    nothing = check_feasibility({"a": {"id": "free text"}, "b": {"x": N}})
+    assert not nothing.possible
+    assert "'a' have no column" in nothing.verdict()
+
+
+def test_one_table_and_equal_tables_are_fine():
+    assert check_feasibility({"a": columns("xy")}).verdict().startswith("Yes: there is one table")
+    assert "same columns" in check_feasibility({"a": columns("xy"), "b": columns("xy")}).verdict()
+    with pytest.raises(InputError, match="no table"):
+        check_feasibility({})
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "why"),
+    [
+        ("Age", "age", "case"),
+        ("resting bp", "resting_bp", "case"),
+        ("chol", "cholesterol mg/dl", "abbreviates"),
+        ("weight", "weight_kg", "unit"),
+        ("systolic", "systollic", "letter"),
+        ("f1", "f2", None),
+        ("sex", "age", None),
+        ("血圧", "体重", None),
+        ("x", "xylophone", None),
+    ],
+)
+def test_names_that_look_alike(left, right, why):
+    found = look_alikes({"a": [left], "b": [right]})
+    assert (why is None and not found) or (why is not None and why in found[0].why)
+    assert look_alikes({"a": [left, right], "b": [right]}) == ()  # who has both means two things by them
