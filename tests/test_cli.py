@@ -100,6 +100,24 @@ def test_fit_writes_a_study_that_explain_and_predict_read(folder, tmp_path):
     assert pl.read_csv(tmp_path / "new.csv").columns == ["row", "cluster", "margin"]
 
 
+def test_every_kind_of_file_is_read_alike(tmp_path):
+    table = pl.DataFrame({"x": [1.5, None, 9.0, 8.5], "y": [1.0, 2.0, 9.0, 9.5], "sex": ["f", "m", "f", None]})
+    table.write_csv(tmp_path / "comma.csv")
+    table.write_csv(tmp_path / "semicolon.csv", separator=";", null_value="?")
+    table.write_csv(tmp_path / "tab.tsv", separator="\t", null_value="NA")
+    table.write_parquet(tmp_path / "parquet.parquet")
+    table.write_ipc(tmp_path / "feather.feather")
+    table.write_ipc(tmp_path / "arrow.arrow")
+    table.write_excel(tmp_path / "excel.xlsx")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    found = json.loads(run("check", *names, "--json", where=tmp_path).stdout)["participants"]
+    assert len(found) == 7
+    for entry in found.values():
+        assert entry == {"rows": 4, "columns": {"x": "numbers", "y": "numbers", "sex": "categories"}, "unusable": {}}
+    run("fit", *names, "-k", 2, "-o", tmp_path / "s", where=tmp_path)
+    assert len({path.read_text() for path in (tmp_path / "s" / "labels").iterdir()}) == 1
+
+
 def test_k_is_chosen_without_k_and_a_config_replaces_a_long_line(folder, tmp_path):
     config = folder / "study.toml"
     config.write_text(
@@ -109,6 +127,20 @@ def test_k_is_chosen_without_k_and_a_config_replaces_a_long_line(folder, tmp_pat
     record = json.loads(done.stdout)
     assert (record["n_clusters"], record["asked_for"], record["method"]) == (2, "auto", "one_shot")
     assert record["settings"]["density"] == "gaussian_diagonal"
+    config.write_text('[settings]\nscale = "none"\nrandom_state = 5\nn_clusters = 3\n')
+    said = ("fit", "a.csv", "--config", config, "-x", "patient", "--json", "-o")
+    settings = json.loads(run(*said, tmp_path / "t", where=folder).stdout)
+    assert (settings["settings"]["scale"], settings["settings"]["random_state"], settings["n_clusters"]) == (None, 5, 3)
+    louder = json.loads(run(*said, tmp_path / "u", "--scale", "minmax", "--seed", 7, "-k", 2, where=folder).stdout)
+    assert (louder["units"], louder["settings"]["random_state"], louder["n_clusters"]) == ("minmax", 7, 2)
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path):
+    without = "import sys; sys.modules['typer'] = None; from intarsia.cli import main; main(['version'])"
+    done = subprocess.run([sys.executable, "-c", without], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install 'intarsia[cli]'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_errors_are_one_message_and_leave_no_trace(folder, tmp_path):
@@ -155,6 +187,23 @@ def test_a_study_that_is_there_is_replaced_only_by_force(folder, tmp_path):
     run("fit", "a.csv", "-x", "patient", "-k", 3, "-o", study, "--force", "-q", where=folder)
     assert json.loads((study / "run.json").read_text())["n_clusters"] == 3
     assert [path.name for path in tmp_path.iterdir()] == ["study"]
+
+
+def test_a_folder_of_other_files_is_never_replaced(folder, tmp_path):
+    precious = tmp_path / "thesis"
+    precious.mkdir()
+    (precious / "chapter.txt").write_text("years of work")
+    arguments = ("fit", "a.csv", "-x", "patient", "-k", 2, "-q", "--force", "-o")
+    assert "not a study alone" in run(*arguments, precious, where=folder, rc=1).stderr.replace("\n", " ")
+    run(*arguments[:-2], "-o", tmp_path / "study", where=folder)
+    (tmp_path / "study" / "my notes.txt").write_text("also precious")
+    assert "not a study alone" in run(*arguments, tmp_path / "study", where=folder, rc=1).stderr.replace("\n", " ")
+    assert (precious / "chapter.txt").exists()
+    assert (tmp_path / "study" / "my notes.txt").exists()
+    nowhere = tmp_path / "study" / "run.json" / "x"
+    assert "cannot be written" in run(*arguments[:-2], "-o", nowhere, where=folder, rc=1).stderr.replace("\n", " ")
+    missing = ("predict", tmp_path / "study", "a.csv", "-o", tmp_path / "nowhere" / "x.csv")
+    assert "cannot be written" in run(*missing, where=folder, rc=1).stderr.replace("\n", " ")
 
 
 def test_interrupted_it_leaves_nothing(tmp_path):

@@ -105,7 +105,7 @@ class Feasibility:
 
     @property
     def method(self) -> str | None:
-        """Which method fits, judged by the overlap alone: "federated" or "one_shot"; None if neither can be run."""
+        """The method to run, "federated", or None; that only one exchange is possible, names cannot tell."""
         return "federated" if self.possible else None
 
     def verdict(self) -> str:  # noqa: PLR0911  (one sentence each)

@@ -130,14 +130,15 @@ def _replace(target: Path, whole: bytes) -> None:
             file.write(whole)
             file.flush()
             os.fsync(file.fileno())
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask()
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~umask()
         os.chmod(beside, mode)  # noqa: PTH101
         Path(beside).replace(target)
     finally:
         Path(beside).unlink(missing_ok=True)
 
 
-def _umask() -> int:
+def umask() -> int:
+    """Which permissions a new file is not given."""
     current = os.umask(0o077)
     os.umask(current)
     return current

@@ -462,3 +462,18 @@ def test_fidelity_leaves_out_what_is_constant_but_for_rounding():
     rows = np.column_stack([np.full(7, 0.1), np.arange(7.0)])
     close = fidelity(rows, np.ones(rows.shape, dtype=bool), fit(rows, "gaussian_diagonal"), np.random.default_rng(0))
     assert close.wasserstein < 3.0
+
+
+def test_every_density_can_be_placed_among_more_features():
+    rng = np.random.default_rng(0)
+    shares, at = rng.dirichlet([4.0, 2.0, 1.0], size=80), np.array([3, 0, 2])
+    for kind in ("gaussian_full", "gaussian_low_rank", "gaussian_diagonal", "dirichlet", "discrete"):
+        own = fit(shares.round(1) if kind == "discrete" else shares, kind)
+        wide = own.placed(at, 5)
+        for part in (wide.mean, wide.variances):
+            assert part[[1, 4]].tolist() == [0.0, 0.0]
+        np.testing.assert_allclose(wide.mean[at], own.mean)
+        np.testing.assert_allclose(wide.variances[at], own.variances)
+        points = wide.sample(np.random.default_rng(1), 40)
+        assert np.abs(points[:, [1, 4]]).max() < 1e-6
+        assert points[:, at].std(axis=0).min() > 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import polars as pl
 
 from intarsia.exceptions import InputError, quote
 
@@ -59,16 +60,10 @@ def sources(arguments: Sequence[str]) -> list[Source]:
     return found
 
 
-def read(source: Source, *, rows: int | None = None) -> Any:
-    """The file as a polars table; of a large one only the first rows, if that is enough."""
+def read(source: Source) -> pl.DataFrame:
+    """The file as a polars table."""
     try:
-        import polars as pl
-    except ImportError:
-        raise InputError(
-            "files are read with polars, which is not installed. Hint: pip install 'intarsia[cli]'."
-        ) from None
-    try:
-        return _read(pl, source, rows)
+        return _read(source)
     except InputError:
         raise
     except Exception as error:
@@ -79,29 +74,23 @@ def read(source: Source, *, rows: int | None = None) -> Any:
         ) from error
 
 
-def _read(pl: Any, source: Source, rows: int | None) -> Any:
+def _read(source: Source) -> pl.DataFrame:
     match source.kind:
         case "csv" | "tsv":
             separator = "\t" if source.kind == "tsv" else _separator(source.path)
             return pl.read_csv(
-                source.path,
-                separator=separator,
-                null_values=list(EMPTY),
-                infer_schema_length=None,
-                n_rows=rows,
-                glob=False,
+                source.path, separator=separator, null_values=list(EMPTY), infer_schema_length=None, glob=False
             )
         case "parquet":
-            return pl.read_parquet(source.path, n_rows=rows, glob=False)
+            return pl.read_parquet(source.path, glob=False)
         case "arrow":
             with source.path.open("rb") as file:
-                return pl.read_ipc(file, n_rows=rows, memory_map=False)
+                return pl.read_ipc(file.read())
         case _:
             try:
-                table = pl.read_excel(source.path)
+                return pl.read_excel(source.path)
             except ModuleNotFoundError:
                 raise InputError("Excel files need fastexcel. Hint: pip install 'intarsia[cli]'.") from None
-            return table if rows is None else table.head(rows)
 
 
 def _separator(path: Path) -> str:
@@ -109,3 +98,11 @@ def _separator(path: Path) -> str:
     with path.open("rb") as file:
         first = file.read(_SNIFFED).split(b"\n", 1)[0].decode("utf-8", errors="replace")
     return max(",;\t|", key=first.count)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, or say why it cannot be."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.") from error

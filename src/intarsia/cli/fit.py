@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-import os
 import platform
 import shutil
 import sys
@@ -14,6 +13,7 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated, Any
 
+import polars as pl
 import typer
 
 from intarsia._version import __version__
@@ -22,8 +22,11 @@ from intarsia.cli.files import read, sources
 from intarsia.estimators import ClusteringResult
 from intarsia.estimators.one_call import estimator_for
 from intarsia.exceptions import InputError, SettingError, quote
+from intarsia.storage import umask
 
 MODEL, RUN = "model.intarsia", "run.json"
+STUDY = {MODEL, RUN, "labels", "centroids.csv"}
+DEFAULTS = {"scale": "auto", "missing": "observed", "random_state": 0}
 
 
 def fit(
@@ -38,9 +41,9 @@ def fit(
     leave_out: Annotated[
         list[str] | None, typer.Option("--leave-out", "-x", help="A column that takes no part.")
     ] = None,
-    scale: Annotated[str, typer.Option(help="auto, standard, minmax, robust or none.")] = "auto",
-    missing: Annotated[str, typer.Option(help="observed, impute, drop or error.")] = "observed",
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    scale: Annotated[str | None, typer.Option(help="auto (default), standard, minmax, robust, none.")] = None,
+    missing: Annotated[str | None, typer.Option(help="observed (default), impute, drop, error.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything random (default 0).")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with [parties] and [settings].")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a study that is there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -54,16 +57,15 @@ def fit(
     given = sources([*parties, *(files or ())])
     if not given:
         raise InputError("no file was given. Hint: intarsia fit a.csv b.csv -k 3, or --config study.toml.")
-    if output.exists() and not force:
-        raise SettingError(f"{output} is there already. Hint: another --output, or --force to replace it.")
-    method = "one_shot" if one_shot else str(settings.pop("method", "federated"))
-    k = "auto" if auto else clusters if clusters is not None else settings.pop("n_clusters", "auto")
-    settings = {
-        "scale": None if scale == "none" else scale,
-        "missing": missing,
-        "random_state": seed,
-        **{name: value for name, value in settings.items() if name != "n_clusters"},
-    }
+    _check_place(output, force=force)
+    # the command line goes before the config, and the config before what is usual
+    configured_method, configured_k = settings.pop("method", "federated"), settings.pop("n_clusters", "auto")
+    method = "one_shot" if one_shot else configured_method
+    k = "auto" if auto else configured_k if clusters is None else clusters
+    said = {"scale": scale, "missing": missing, "random_state": seed}
+    settings = DEFAULTS | settings | {name: value for name, value in said.items() if value is not None}
+    if settings["scale"] == "none":  # which TOML has no other word for
+        settings["scale"] = None
     model = estimator_for(method, k, settings)
     started = time.time()
     tables, ids = {}, {}
@@ -72,7 +74,7 @@ def fit(
     with Watch(quiet=quiet or json) as watch:
         result = model.fit_result(tables, watch)
     record = _record(result, watch, method, k, settings, {s.name: str(s.path) for s in given}, started)
-    _write(result, output, ids, record, force=force)
+    _write(result, output, ids, record)
     if json:
         print_json(record)
         return
@@ -138,41 +140,52 @@ def _record(
     }
 
 
-def _write(
-    result: ClusteringResult, output: Path, ids: dict[str, list[Any] | None], record: dict[str, Any], *, force: bool
-) -> None:
-    """A whole study or none: beside the place first, then into it."""
+def _write(result: ClusteringResult, output: Path, ids: dict[str, list[Any] | None], record: dict[str, Any]) -> None:
+    """A whole study or none: beside the place first, then into it. A study that is there is put back should that fail."""
     output = output.resolve()
-    output.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=".intarsia-", dir=output.parent))
+    beside: Path | None = None
     try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=".intarsia-", dir=output.parent))
         result.save(beside / MODEL)
         _write_labels(result, beside / "labels", ids)
         result.to_frame("polars").write_csv(beside / "centroids.csv")
         (beside / RUN).write_text(jsonlib.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-        beside.chmod(0o777 & ~_umask())
-        if force and output.exists():
-            old = beside.with_name(beside.name + "-old")
-            output.rename(old)
-            beside.rename(output)
-            shutil.rmtree(old)
-        else:
-            beside.rename(output)
+        beside.chmod(0o777 & ~umask())
+        _replace(output, beside)
     except OSError as error:
         raise InputError(f"{output} cannot be written: {error.strerror}.") from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        if beside is not None:
+            shutil.rmtree(beside, ignore_errors=True)
 
 
-def _umask() -> int:
-    current = os.umask(0o077)
-    os.umask(current)
-    return current
+def _replace(output: Path, beside: Path) -> None:
+    if not output.exists():
+        beside.rename(output)
+        return
+    old = beside.with_name(beside.name + "-old")
+    output.rename(old)
+    try:
+        beside.rename(output)
+    except BaseException:
+        old.rename(output)
+        raise
+    shutil.rmtree(old)
+
+
+def _check_place(output: Path, *, force: bool) -> None:
+    """Nothing may be there, or, by force, a study and nothing else: a folder of somebody's files is never replaced."""
+    if not output.exists():
+        return
+    if not force:
+        raise SettingError(f"{output} is there already. Hint: another --output, or --force to replace it.")
+    inside = {path.name for path in output.iterdir()} if output.is_dir() else set()
+    if MODEL not in inside or not inside <= STUDY:
+        raise SettingError(f"{output} is there already, and is not a study alone, so that --force does not replace it.")
 
 
 def _write_labels(result: ClusteringResult, folder: Path, ids: dict[str, list[Any] | None]) -> None:
-    import polars as pl
-
     folder.mkdir()
     for name, labels in result.labels.items():
         named = ids[str(name)]

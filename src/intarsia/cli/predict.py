@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
 import typer
 
 from intarsia.cli.console import err, print_json
-from intarsia.cli.files import read, sources
+from intarsia.cli.files import read, sources, write_text
 from intarsia.estimators import load
 from intarsia.exceptions import InputError, SettingError
 
@@ -30,8 +31,6 @@ def predict(
 
     Example: [bold]intarsia predict study/ new.csv -o labels.csv[/]
     """
-    import polars as pl
-
     study = load(model / "model.intarsia" if model.is_dir() else model)
     (source,) = sources([file])
     table = read(source)
@@ -57,5 +56,5 @@ def predict(
     if output is None:
         sys.stdout.write(text)
     else:
-        output.write_text(text, encoding="utf-8")
+        write_text(output, text)
         err.print(f"written: {output}", highlight=False, markup=False)

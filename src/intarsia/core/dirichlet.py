@@ -61,8 +61,10 @@ class Dirichlet:
         return Dirichlet(self.alpha, self.total, self.kept[features], self.shift[features], self.scale[features])
 
     def placed(self, at: IntArray, width: int) -> Dirichlet:
-        """Compositions have no columns that somebody else might know more levels of."""
-        raise NotImplementedError(f"{len(at)} of {width}")
+        """The density over more features, its own at these places, the others always 0: a part that never occurs."""
+        kept, shift, scale = np.full(width, len(self.alpha)), np.zeros(width), np.ones(width)
+        kept[at], shift[at], scale[at] = self.kept, self.shift, self.scale
+        return Dirichlet(np.append(self.alpha, 0.0), self.total, kept, shift, scale)
 
     def scaled(self, shift: FloatArray, scale: FloatArray) -> Dirichlet:
         """The density of (x − shift) / scale."""
