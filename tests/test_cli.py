@@ -145,13 +145,14 @@ def test_without_the_extra_it_says_what_to_install(tmp_path):
 
 def test_errors_are_one_message_and_leave_no_trace(folder, tmp_path):
     (folder / "broken.parquet").write_bytes(b"PAR1 not really")
+    (folder / "settings.toml").write_text("")
     (folder / "secret.csv").write_text("x,y\n1,Mrs Secret\n2,Mr X\n3,Ms Y\n")
     study = tmp_path / "study"
     cases = {
         ("fit", "nowhere.csv"): "are not there",
         ("fit", "broken.parquet"): "cannot be read as parquet",
         ("fit", "a.csv", "a=a.csv"): "more than once",
-        ("fit", "study.toml"): "of no kind that is read",
+        ("fit", "settings.toml"): "of no kind that is read",
         ("fit", "secret.csv", "-k", "2"): "3 different texts",
         ("fit", "a.csv", "-x", "patient", "-k", "500"): "500 clusters",
         ("fit", "a.csv", "--id", "name"): "has no column 'name'",
