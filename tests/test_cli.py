@@ -82,7 +82,7 @@ def test_fit_writes_a_study_that_explain_and_predict_read(folder, tmp_path):
     assert len(set(labels["cluster"].to_list()[::2])) == 1
     record = json.loads((study / "run.json").read_text())
     assert record["settings"]["random_state"] == 0
-    assert {phase["phase"] for phase in record["phases"]} == {"describe", "summarize", "refine", "label"}
+    assert {exchange["phase"] for exchange in record["exchanges"]} == {"describe", "summarize", "refine", "label"}
     tables = {
         "a": pl.read_csv(folder / "a.csv"),
         "b": pl.read_parquet(folder / "b.parquet"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -129,6 +130,52 @@ class Aggregation:
     n_different: int
     n_compared: int = 1
     overruled: bool = False
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One round of questions and answers: by participant, seconds it took, bytes that went there, and that came back."""
+
+    phase: str
+    seconds: Mapping[str, float]
+    bytes_in: Mapping[str, int]
+    bytes_out: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One field of one kind of message (query.… to a participant, reply.… from it) over a whole run.
+
+    ``times`` messages held it, ``withheld`` could have and did not. ``fewest_rows`` is how few rows stand behind any of its
+    entries, None where that is not known.
+    """
+
+    participant: str
+    message: str
+    field: str
+    times: int
+    withheld: int
+    entries: int
+    n_bytes: int
+    fewest_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """How a result came about: settings, seed, versions, what was exchanged, and what a colleague would mention.
+
+    Nothing of what was in the messages is kept.
+    """
+
+    method: str
+    settings: Mapping[str, Any]
+    seed: int
+    versions: Mapping[str, str]
+    started: str
+    seconds: float
+    exchanges: tuple[Exchange, ...] = ()
+    sent: tuple[Sent, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.units import SCALES
 from intarsia.exceptions import ModelFileError, ProtocolError, SettingError
 from intarsia.messages import Array, expect_array, pack_array, unpack_array
-from intarsia.results import Aggregation, Coverage, GlobalModel, LocalCluster, Outcome, RoundInfo
+from intarsia.results import Aggregation, Coverage, GlobalModel, LocalCluster, Outcome, RoundInfo, RunRecord
 
 MAGIC = b"INTARSIA"
 VERSION = 2
@@ -90,6 +90,7 @@ class Stored(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     weights: Array | None = None
     found: int | None = None
     leaves: tuple[LocalCluster, ...] = ()
+    run: RunRecord | None = None
 
 
 Labels = Mapping[str, Array]
@@ -106,10 +107,11 @@ def save(
     local_labels: Labels | None = None,
     *,
     numbered: bool = False,
+    run: RunRecord | None = None,
 ) -> None:
     """Write a whole file or none: beside the place first, then into it."""
     target = Path(path)
-    stored = _stored(outcome, names_in_order, labels, local_labels, numbered=numbered)
+    stored = _stored(outcome, names_in_order, labels, local_labels, numbered=numbered, run=run)
     if (problem := next(_problems(stored), None)) is not None:
         raise ModelFileError(f"this study cannot be saved: {problem}.")
     body = _ENCODER.encode(stored)
@@ -177,6 +179,7 @@ def _stored(
     local_labels: Labels | None,
     *,
     numbered: bool,
+    run: RunRecord | None,
 ) -> Stored:
     model, clusters = outcome.model, outcome.local_clusters
     if not isinstance(model.metric, str):
@@ -222,6 +225,7 @@ def _stored(
         fidelity=outcome.fidelity,
         found=outcome.found,
         leaves=outcome.leaves,
+        run=run,
     )
 
 
@@ -275,6 +279,7 @@ def _problems(stored: Stored) -> Iterator[str]:
     yield from _wrong_coverage(stored)
     yield from _wrong_pointers(stored)
     yield from _wrong_tree(stored.tree, len(stored.leaves) or len(stored.owner))
+    yield from _wrong_run(stored.run, set(stored.participants))
 
 
 def _wrong_shapes(stored: Stored) -> Iterator[str]:
@@ -396,6 +401,22 @@ def _wrong_tree(tree: StoredTree | None, n_leaves: int) -> Iterator[str]:
     once = len(np.unique(tree.merges)) == tree.merges.size
     if not ((tree.merges >= 0) & (tree.merges < born)).all() or not once:
         yield "the merge tree is not a tree"
+
+
+def _wrong_run(run: RunRecord | None, participants: set[str]) -> Iterator[str]:
+    if run is None:
+        return
+    spoken_of = {entry.participant for entry in run.sent}
+    for exchange in run.exchanges:
+        for by_name in (exchange.seconds, exchange.bytes_in, exchange.bytes_out):
+            spoken_of |= set(by_name)
+            if not all(0 <= number < LARGEST for number in by_name.values()):
+                yield "the record of the run holds seconds or bytes that are none"
+    if not spoken_of <= participants:
+        yield "the record of the run speaks of participants that are not listed"
+    counts = (count for entry in run.sent for count in (entry.times, entry.withheld, entry.entries, entry.n_bytes))
+    if not all(0 <= count < LARGEST for count in counts) or not 0 <= run.seconds < LARGEST:
+        yield "the record of the run holds counts that are none"
 
 
 def _is_number(name: str) -> bool:

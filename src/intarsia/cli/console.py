@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from intarsia.messages import Reply, encode
+from intarsia.messages import Reply, Request
 from intarsia.results import RoundInfo
 
 PHASES = {
@@ -33,21 +32,10 @@ def print_json(thing: Any) -> None:
     sys.stdout.write(json.dumps(thing, ensure_ascii=False, indent=2) + "\n")
 
 
-@dataclass
-class Timing:
-    """What one phase took, and what left each party in it."""
-
-    phase: str
-    exchanges: int = 0
-    seconds: float = 0.0
-    bytes_out: dict[str, int] = field(default_factory=dict)
-
-
 class Watch:
-    """Shows how a run goes: a live line on a terminal, plain lines in a log; and keeps the timings."""
+    """Shows how a run goes: a live line on a terminal, plain lines in a log; in its own words."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self.timings: dict[str, Timing] = {}
         self._live = err.is_terminal and not quiet
         self._quiet = quiet
         self._progress = Progress(
@@ -68,10 +56,8 @@ class Watch:
         if self._live:
             self._progress.stop()
 
-    def asking(self, phase: str, names: Sequence[str], last: RoundInfo | None) -> None:
+    def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
         """A new exchange."""
-        timing = self.timings.setdefault(phase, Timing(phase))
-        timing.exchanges += 1
         what, note = PHASES.get(phase, phase), ""
         if phase == "refine":
             self._round += 1
@@ -81,15 +67,12 @@ class Watch:
         if self._live:
             if self._task is not None:
                 self._progress.remove_task(self._task)
-            self._task = self._progress.add_task(what, total=len(names), note=note)
+            self._task = self._progress.add_task(what, total=len(requests), note=note)
         elif not self._quiet:
             stamp = time.strftime("%H:%M:%S")
-            err.print(f"{stamp} {what}: {len(names)} participants" + (f"; {note}" if note else ""), highlight=False)
+            err.print(f"{stamp} {what}: {len(requests)} participants" + (f"; {note}" if note else ""), highlight=False)
 
-    def answered(self, phase: str, name: str, reply: Reply, seconds: float) -> None:
+    def answered(self, phase: str, name: str, reply: Reply, seconds: float) -> None:  # noqa: ARG002
         """One party is done."""
-        timing = self.timings[phase]
-        timing.seconds += seconds
-        timing.bytes_out[name] = timing.bytes_out.get(name, 0) + len(encode(reply))
         if self._live and self._task is not None:
             self._progress.advance(self._task)

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from dataclasses import asdict
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated, Any
@@ -73,7 +74,7 @@ def fit(
         tables[source.name], ids[source.name] = _columns(read(source), source.name, id_column, set(leave_out or ()))
     with Watch(quiet=quiet or json) as watch:
         result = model.fit_result(tables, watch)
-    record = _record(result, watch, method, k, settings, {s.name: str(s.path) for s in given}, started)
+    record = _record(result, method, k, settings, {s.name: str(s.path) for s in given}, started)
     _write(result, output, ids, record)
     if json:
         print_json(record)
@@ -111,7 +112,6 @@ def _columns(table: Any, name: str, id_column: str | None, left_out: set[str]) -
 
 def _record(
     result: ClusteringResult,
-    watch: Watch,
     method: str,
     k: Any,
     settings: dict[str, Any],
@@ -132,10 +132,9 @@ def _record(
         "sizes": {str(name): sizes.tolist() for name, sizes in result.sizes.items()},
         "confidence": None if result.confidence != result.confidence else result.confidence,
         "rounds": [{"number": r.number, "movement": r.movement, "kind": r.kind} for r in result.rounds],
-        "phases": [
-            {"phase": t.phase, "exchanges": t.exchanges, "seconds": round(t.seconds, 3), "bytes_out": t.bytes_out}
-            for t in watch.timings.values()
-        ],
+        "seed": None if result.run is None else result.run.seed,
+        "exchanges": [] if result.run is None else [asdict(exchange) for exchange in result.run.exchanges],
+        "sent": [] if result.run is None else [asdict(entry) for entry in result.run.sent],
         "seconds": round(time.time() - started, 3),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
@@ -24,12 +25,13 @@ from intarsia.core.units import SCALES
 from intarsia.estimators.advice import advice
 from intarsia.estimators.after import predict_table
 from intarsia.estimators.checks import check_clusterer, check_integer, check_one_of
+from intarsia.estimators.recording import run_record
 from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
 from intarsia.exceptions import MissingCellsError, SettingError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.frames import Table, read_table, settle_missing, table_of
 from intarsia.participant import Participant
-from intarsia.runtime import InProcessRuntime, Watcher, drive
+from intarsia.runtime import InProcessRuntime, Recorder, Watcher, drive
 
 MISSING = ("observed", "error", "impute", "drop")
 OBSERVED = MISSING[0]
@@ -39,6 +41,7 @@ _PLAIN = "table"
 class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     """Reads tables, runs an algorithm over participants in this process, and keeps what came out."""
 
+    method: str  # as intarsia.cluster calls it
     # set by the subclasses' __init__
     n_clusters: int | str | None
     local: Any
@@ -116,12 +119,13 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         # one table is an ordinary clustering problem: K is K
         fixed = self._known_k if len(tables) == 1 and self.n_local_clusters is None else self.n_local_clusters
         fixed_for = for_each(fixed, list(tables), "n_local_clusters")
-        runtime = InProcessRuntime(participants, watcher)
-        outcome = drive(self._algorithm(fixed_for, _seed(self.random_state)), runtime, watcher)
+        seed, recorder, started = _seed(self.random_state), Recorder(watcher), time.time()
+        outcome = drive(self._algorithm(fixed_for, seed), InProcessRuntime(participants, recorder), recorder)
         report = check_assumptions(outcome)
         spelled = {str(key): (*table.given_names, *indicators(table.levels)) for key, table in tables.items()}
         levels_of = {str(key): table.levels for key, table in tables.items()}
-        for kind, text in advice(spelled, levels_of, outcome, report):
+        notes = tuple(advice(spelled, levels_of, outcome, report))
+        for kind, text in notes:
             warnings.warn(text, kind, stacklevel=4)
         labels = {keys[p.name]: p.labels for p in participants if p.labels is not None}
         local_labels = {keys[p.name]: p.local_labels for p in participants if p.local_labels is not None}
@@ -131,7 +135,8 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             for column in FeatureSpace.union(names_of.values()).names
             for feature in (indicators({column: levels[column]}) if column in levels else (column,))
         )
-        return ClusteringResult(labels, local_labels, union, outcome, report, keys)
+        run = run_record(self, seed, started, recorder, [text for _, text in notes])
+        return ClusteringResult(labels, local_labels, union, outcome, report, keys, run)
 
     @property
     def _known_k(self) -> int | None:

@@ -86,6 +86,8 @@ class FederatedClustering(TableClusterer):
     result_ : ClusteringResult
     """
 
+    method = "federated"
+
     def __init__(
         self,
         n_clusters: int | str | None = 8,

@@ -59,6 +59,8 @@ class OneShotClustering(TableClusterer):
         ``result_.outcome.silhouettes`` the curve over K.
     """
 
+    method = "one_shot"
+
     def __init__(
         self,
         n_clusters: int | str | None = None,

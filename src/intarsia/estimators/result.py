@@ -34,7 +34,7 @@ from intarsia.estimators.checks import check_integer
 from intarsia.estimators.plots import plot_n_clusters
 from intarsia.exceptions import SettingError
 from intarsia.frames import read_table
-from intarsia.results import LocalCluster, Outcome, RoundInfo
+from intarsia.results import LocalCluster, Outcome, RoundInfo, RunRecord
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,19 +52,22 @@ class ClusteringResult:
         The union of all columns, in the order of first appearance.
     outcome : Outcome
         All that the coordinator saw.
+    run : RunRecord or None
+        Settings, seed, versions, and what was exchanged, field by field; None in files from before it was kept.
     """
 
     labels: dict[Hashable, IntArray]
     local_labels: dict[Hashable, IntArray]
     feature_names: tuple[str, ...]
     outcome: Outcome
-    report: AssumptionReport | None = field(repr=False, default=None)
+    checked: AssumptionReport | None = field(repr=False, default=None)
     keys: dict[str, Hashable] = field(repr=False, default_factory=dict)
+    run: RunRecord | None = field(repr=False, default=None)
 
     @cached_property
     def assumptions(self) -> AssumptionReport:
         """Which conditions of the method hold, as far as summaries can tell."""
-        return check_assumptions(self.outcome) if self.report is None else self.report
+        return check_assumptions(self.outcome) if self.checked is None else self.checked
 
     @cached_property
     def _order(self) -> IntArray:
@@ -242,6 +245,7 @@ class ClusteringResult:
             {name_of[key]: values for key, values in self.labels.items()} if labels else None,
             {name_of[key]: values for key, values in self.local_labels.items()} if labels else None,
             numbered=numbered,
+            run=self.run,
         )
 
     def __str__(self) -> str:
@@ -281,4 +285,5 @@ def load(path: str | os.PathLike[str]) -> ClusteringResult:
         outcome,
         None,
         keys,
+        stored.run,
     )

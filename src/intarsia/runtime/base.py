@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 from intarsia import exceptions
 from intarsia.algorithms.base import Algorithm
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError
 from intarsia.messages import Failure, Reply, Request
+from intarsia.releases import tag_of
 from intarsia.results import Outcome, RoundInfo
 
 
@@ -25,7 +26,7 @@ class Runtime(Protocol):
 class Watcher(Protocol):
     """Whoever wants to know how a run goes. It is told, and cannot change anything."""
 
-    def asking(self, phase: str, names: Sequence[str], last: RoundInfo | None) -> None:
+    def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
         """These participants are asked this now; ``last`` is the round before, if there was one."""
 
     def answered(self, phase: str, name: str, reply: Reply, seconds: float) -> None:
@@ -38,7 +39,7 @@ def drive(algorithm: Algorithm, runtime: Runtime, watcher: Watcher | None = None
     while step.result is None:
         if watcher is not None:
             phase = phase_of(next(iter(step.requests.values())))
-            watcher.asking(phase, tuple(step.requests), step.last)
+            watcher.asking(phase, step.requests, step.last)
         replies = runtime.exchange(step.requests)
         for reply in replies.values():
             if isinstance(reply, Failure):
@@ -49,7 +50,7 @@ def drive(algorithm: Algorithm, runtime: Runtime, watcher: Watcher | None = None
 
 def phase_of(request: Request) -> str:
     """The last part of a request's tag: describe, summarize, refine, label or assign."""
-    return str(type(request).__struct_config__.tag).rpartition(".")[2]
+    return tag_of(request).rpartition(".")[2]
 
 
 def exception_of(failure: Failure) -> IntarsiaError:

@@ -1,0 +1,120 @@
+"""What a message holds, field by field: how many entries, how many bytes, and how few rows stand behind an entry.
+
+This is what somebody who answers for the data wants to know of every message, so it is taken from the message itself, not
+from what its author meant to send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from intarsia.messages import Array, Description, Labelled, LocalSummary, Message, Moments, Refinement, Reply, Request
+
+_NUMBER = 8  # bytes
+_CELLS = 1  # a smallest or largest cell, or a quantile, is some row's
+
+
+@dataclass(frozen=True)
+class Held:
+    """One field of a message; ``entries`` is None where the message could have held it and does not."""
+
+    path: str
+    entries: int | None
+    n_bytes: int
+
+
+def tag_of(message: Request | Reply) -> str:
+    """What kind of message it is: query.… or reply.…"""
+    return str(type(message).__struct_config__.tag)
+
+
+def fields_of(message: Request | Reply) -> Iterator[Held]:
+    """Every field that the message holds or could hold, without the version of the list of messages."""
+    for field in msgspec.structs.fields(message):
+        if field.name not in Message.__struct_fields__:
+            yield from _walk(field.name, getattr(message, field.name))
+
+
+def _walk(path: str, thing: Any) -> Iterator[Held]:
+    if thing is None:
+        yield Held(path, None, 0)
+    elif isinstance(thing, msgspec.Struct):
+        for field in msgspec.structs.fields(thing):
+            yield from _walk(f"{path}.{field.name}", getattr(thing, field.name))
+    elif isinstance(thing, tuple) and any(isinstance(part, msgspec.Struct) for part in thing):
+        for part in thing:
+            yield from _walk(path, part)
+    else:
+        yield Held(path, *_size(thing))
+
+
+def _size(thing: Any) -> tuple[int, int]:
+    if isinstance(thing, np.ndarray):
+        return thing.size, thing.nbytes
+    if isinstance(thing, str):
+        return 1, len(thing.encode())
+    if isinstance(thing, Mapping):
+        parts = [_size(part) for pair in thing.items() for part in pair]
+    elif isinstance(thing, tuple):
+        parts = [_size(part) for part in thing]
+    else:
+        return 1, _NUMBER
+    return sum(n for n, _ in parts), sum(size for _, size in parts)
+
+
+def rows_behind(reply: Reply) -> dict[str, int]:
+    """By field of a reply, the fewest rows that stand behind any of its entries, where the reply itself tells."""
+    match reply:
+        case Description():
+            return {**dict.fromkeys(("features", "n_rows"), reply.n_rows), **_behind_moments(reply.moments)}
+        case LocalSummary():
+            cells, rows = _fewest(reply.counts), _fewest(reply.sizes)
+            about_all = dict.fromkeys(("features", "n_rows", "filled", "clarity"), reply.n_rows)
+            about_clusters = dict.fromkeys(("sizes", "fidelity", *_parts_of(reply.densities)), rows)
+            about_cells = dict.fromkeys(("values", "counts"), cells)
+            return (
+                about_all
+                | about_clusters
+                | about_cells
+                | _behind_moments(reply.moments)
+                | {"low": _CELLS, "high": _CELLS}
+            )
+        case Refinement():
+            cells = min((_fewest(part.counts) for part in reply.refined), default=0)
+            rows = min((_fewest(part.sizes) for part in reply.refined), default=0)
+            all_rows = min((int(part.sizes.sum()) for part in reply.refined), default=0)
+            return {
+                "refined.values": cells,
+                "refined.counts": cells,
+                "refined.sizes": rows,
+                "refined.misfit": all_rows,
+            }
+        case Labelled():
+            behind = {"sizes": _fewest(reply.sizes)}
+            if reply.counts is not None:
+                behind |= dict.fromkeys(("counts", "squares"), _fewest(reply.counts))
+            return behind
+        case _:
+            return {}
+
+
+def _behind_moments(moments: Moments | None) -> dict[str, int]:
+    if moments is None:
+        return {}
+    pooled = dict.fromkeys(("moments.count", "moments.mean", "moments.m2"), _fewest(moments.count))
+    return pooled | dict.fromkeys(("moments.low", "moments.high", "moments.quantiles"), _CELLS)
+
+
+def _parts_of(densities: Any) -> set[str]:
+    return {held.path for held in _walk("densities", densities or ())}
+
+
+def _fewest(counts: Array) -> int:
+    """The smallest count that is one: entries without any row are hidden."""
+    there = counts[counts > 0]
+    return int(there.min()) if there.size else 0

@@ -1,0 +1,88 @@
+"""Keeps what was exchanged: how long it took, how many bytes, and what every field held. No content is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from intarsia.messages import Reply, Request, encode
+from intarsia.releases import fields_of, rows_behind, tag_of
+from intarsia.results import Exchange, RoundInfo, Sent
+from intarsia.runtime.base import Watcher
+
+
+@dataclass
+class _Tally:
+    times: int = 0
+    withheld: int = 0
+    entries: int = 0
+    n_bytes: int = 0
+    fewest_rows: int | None = None
+
+
+@dataclass
+class _Open:
+    """An exchange that may still be going on."""
+
+    phase: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    bytes_in: dict[str, int] = field(default_factory=dict)
+    bytes_out: dict[str, int] = field(default_factory=dict)
+
+
+class Recorder:
+    """A watcher that keeps a record, and passes on what it is told."""
+
+    def __init__(self, watcher: Watcher | None = None) -> None:
+        self._watcher = watcher
+        self._exchanges: list[_Open] = []
+        self._tallies: dict[tuple[str, str, str], _Tally] = {}
+
+    def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
+        """A new exchange."""
+        now = _Open(phase)
+        for name, request in requests.items():
+            now.bytes_in[name] = len(encode(request))
+            self._count(name, request, {})
+        self._exchanges.append(now)
+        if self._watcher is not None:
+            self._watcher.asking(phase, requests, last)
+
+    def answered(self, phase: str, name: str, reply: Reply, seconds: float) -> None:
+        """One participant has answered."""
+        now = self._exchanges[-1]
+        now.seconds[name] = seconds
+        now.bytes_out[name] = len(encode(reply))
+        self._count(name, reply, rows_behind(reply))
+        if self._watcher is not None:
+            self._watcher.answered(phase, name, reply, seconds)
+
+    def _count(self, name: str, message: Request | Reply, behind: Mapping[str, int]) -> None:
+        seen: set[str] = set()
+        for held in fields_of(message):
+            tally = self._tallies.setdefault((name, tag_of(message), held.path), _Tally())
+            if held.entries is None:
+                tally.withheld += 1
+                continue
+            tally.times += held.path not in seen  # a field of several clusters is still one field of one message
+            seen.add(held.path)
+            tally.entries += held.entries
+            tally.n_bytes += held.n_bytes
+            if held.path in behind:
+                fewest = behind[held.path]
+                tally.fewest_rows = fewest if tally.fewest_rows is None else min(fewest, tally.fewest_rows)
+
+    @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """What was exchanged so far."""
+        return tuple(
+            Exchange(now.phase, dict(now.seconds), dict(now.bytes_in), dict(now.bytes_out)) for now in self._exchanges
+        )
+
+    @property
+    def sent(self) -> tuple[Sent, ...]:
+        """Every field of every kind of message so far, by participant."""
+        return tuple(
+            Sent(name, message, path, t.times, t.withheld, t.entries, t.n_bytes, t.fewest_rows)
+            for (name, message, path), t in self._tallies.items()
+        )
