@@ -22,21 +22,23 @@ from intarsia.algorithms.base import (
     Has,
     Step,
     Study,
-    check_centroids,
     check_comparable,
-    check_densities,
-    check_description,
-    check_summary,
     gather,
     global_model,
     local_clusters,
     make_study,
-    replies_of,
-    sizes_of,
     spread_of,
     starts_stream,
     summaries_of,
     unpacked_densities,
+)
+from intarsia.algorithms.replies import (
+    check_centroids,
+    check_densities,
+    check_description,
+    check_summary,
+    replies_of,
+    sizes_of,
 )
 from intarsia.core.agglomeration import MergeTree, agglomerate
 from intarsia.core.alignment import blend, movement, without_own

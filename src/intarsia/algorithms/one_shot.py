@@ -24,18 +24,15 @@ from intarsia.algorithms.base import (
     Step,
     Study,
     check_comparable,
-    check_densities,
-    check_summary,
     gather,
     global_model,
     local_clusters,
     make_study,
-    replies_of,
-    sizes_of,
     starts_stream,
     summaries_of,
     unpacked_densities,
 )
+from intarsia.algorithms.replies import check_densities, check_summary, replies_of, sizes_of
 from intarsia.core.agglomeration import MergeTree, agglomerate
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.densities import Density, sample_inside
