@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FLOOR := .venv-floor/bin
 
-.PHONY: help setup demo test lint types contracts unit floor reproduce picture clean
+.PHONY: help setup demo test lint types contracts unit floor browser reproduce picture clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -36,20 +36,24 @@ contracts: setup
 	$(BIN)/lint-imports
 
 unit: setup
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
 floor: pyproject.toml constraints-floor.txt  ## the tests again, with the oldest versions we claim to support
 	$(PYTHON) -m venv .venv-floor
 	$(FLOOR)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
 	$(FLOOR)/python -m pip install --quiet --disable-pip-version-check --constraint constraints-floor.txt --editable '.[cli]' --group dev
-	OMP_NUM_THREADS=1 $(FLOOR)/pytest --numprocesses 2 --dist loadgroup
+	OMP_NUM_THREADS=1 $(FLOOR)/pytest --numprocesses 2
+
+browser:  ## a browser for the tests of the report, which skip themselves without one
+	scripts/install-browser
 
 reproduce: setup  ## the paper's tables, baselines, many random splits -> docs/evidence.md (an hour, MORE=1: empty cells and K too; QUICK=1: minutes, to build/quick)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group experiments
 	OMP_NUM_THREADS=1 $(BIN)/python -m experiments reproduce $(if $(QUICK),--quick) $(if $(MORE),--more)
 
-picture: setup  ## draw the demo's output into docs/images/demo.svg
+picture: setup  ## draw the demo's output and the report's screenshots into docs/images
 	@$(BIN)/python -m intarsia.demo --svg docs/images/demo.svg
+	@$(BIN)/python scripts/screenshots.py
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) .venv-floor .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

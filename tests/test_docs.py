@@ -26,7 +26,8 @@ def test_the_readme_s_code_runs():
 
 @pytest.mark.filterwarnings("ignore::intarsia.AssumptionWarning")
 @pytest.mark.parametrize("page", sorted((ROOT / "docs/how-to").glob("*.md")), ids=lambda page: page.stem)
-def test_how_to_pages_run(page):
+def test_how_to_pages_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # what a page writes is nobody's
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
         exec(compile(block, page.name, "exec"), names)

@@ -116,6 +116,11 @@ def save(
         raise ModelFileError(f"this study cannot be saved: {problem}.")
     body = _ENCODER.encode(stored)
     whole = MAGIC + struct.pack(">H", VERSION) + sha256(body).digest() + body
+    write_whole(target, whole)
+
+
+def write_whole(target: Path, whole: bytes) -> None:
+    """Write a whole file or none: beside the place first, then into it."""
     try:
         _replace(target, whole)
     except OSError as error:

@@ -17,6 +17,7 @@ from intarsia.cli.explain import explain
 from intarsia.cli.fit import fit
 from intarsia.cli.others import datasets, demo, version
 from intarsia.cli.predict import predict
+from intarsia.cli.report import report
 from intarsia.exceptions import IntarsiaError, IntarsiaWarning
 
 DEBUG, INTERRUPTED = "--debug", 130
@@ -32,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (check, fit, predict, explain, demo, datasets, version):
+for command in (check, fit, predict, explain, report, demo, datasets, version):
     app.command()(command)
 
 

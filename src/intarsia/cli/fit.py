@@ -20,13 +20,14 @@ import typer
 from intarsia._version import __version__
 from intarsia.cli.console import Watch, out, print_json
 from intarsia.cli.files import read, sources
+from intarsia.cli.report import REPORT
 from intarsia.estimators import ClusteringResult
 from intarsia.estimators.one_call import estimator_for
 from intarsia.exceptions import InputError, SettingError, quote
 from intarsia.storage import umask
 
 MODEL, RUN = "model.intarsia", "run.json"
-STUDY = {MODEL, RUN, "labels", "centroids.csv"}
+STUDY = {MODEL, RUN, REPORT, "labels", "centroids.csv"}
 DEFAULTS = {"scale": "auto", "missing": "observed", "random_state": 0}
 
 
@@ -50,7 +51,7 @@ def fit(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Cluster the tables of several parties together, and write the study: model, labels, centroids, run.
+    """Cluster the tables of several parties together, and write the study: model, labels, centroids, report, run.
 
     Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]
     """
@@ -80,7 +81,7 @@ def fit(
         print_json(record)
         return
     out.print(str(result), highlight=False)
-    out.print(f"written: {output}/ ({MODEL}, labels/, centroids.csv, {RUN})", highlight=False, soft_wrap=True)
+    out.print(f"written: {output}/ ({MODEL}, labels/, {REPORT}, centroids.csv, {RUN})", highlight=False, soft_wrap=True)
 
 
 def _configured(path: Path | None) -> tuple[list[str], dict[str, Any]]:
@@ -149,6 +150,7 @@ def _write(result: ClusteringResult, output: Path, ids: dict[str, list[Any] | No
         result.save(beside / MODEL)
         _write_labels(result, beside / "labels", ids)
         result.to_frame("polars").write_csv(beside / "centroids.csv")
+        result.report(beside / REPORT)
         (beside / RUN).write_text(jsonlib.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
         beside.chmod(0o777 & ~umask())
         _replace(output, beside)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,24 +18,22 @@ from intarsia.core.mixture import Mixture
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.estimators.after import (
     Closeness,
-    Covered,
     Imputed,
-    Separation,
     all_tables,
-    coverage_of,
     each,
     imputed,
     margin_of,
     memberships,
     predict_table,
     profile_frame,
-    separations,
     squares_of,
 )
 from intarsia.estimators.checks import check_integer
 from intarsia.estimators.plots import plot_n_clusters
 from intarsia.exceptions import SettingError
 from intarsia.frames import read_table
+from intarsia.profiles import Covered, Separation, coverage_of, separations
+from intarsia.report import ReportData, in_notebook, render, summarise
 from intarsia.results import LocalCluster, Outcome, RoundInfo, RunRecord
 
 
@@ -247,6 +247,26 @@ class ClusteringResult:
             numbered=numbered,
             run=self.run,
         )
+
+    def summarise(self, title: str | None = None) -> ReportData:
+        """What the report says, as plain typed facts, with ``to_json()`` for machines. No row and no label is in it."""
+        return summarise(self.outcome, self.feature_names, self.assumptions, self.run, title)
+
+    def report(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+        """Write the report: one HTML file that needs no network, or, if the path ends in .json, what it says as JSON.
+
+        It needs jinja2 and plotly (``pip install 'intarsia[report]'``), and holds no row and no label.
+        """
+        target, data = Path(path), self.summarise(title)
+        storage.write_whole(target, (data.to_json() if target.suffix == ".json" else render(data)).encode())
+        return target
+
+    def _repr_html_(self) -> str:
+        """The report, in a notebook; the result in a line where what draws it is not installed."""
+        try:
+            return in_notebook(self.summarise())
+        except SettingError:
+            return f"<pre>{html.escape(repr(self))}</pre>"
 
     def __str__(self) -> str:
         rows = int(sum(sizes.sum() for sizes in self.outcome.sizes.values()))

@@ -1,0 +1,43 @@
+"""``intarsia report``: a study as one page."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from intarsia.cli.console import err, out
+from intarsia.estimators import load
+from intarsia.exceptions import SettingError
+
+REPORT = "report.html"
+
+
+def report(
+    study: Annotated[Path, typer.Argument(help="study/model.intarsia, or the study's folder.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A file that is not there yet (default: in the study's folder)."),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="What the page is called.")] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="For machines: what the page says, and no page.")] = False,
+) -> None:
+    """Write the report of a study: one HTML file that needs no network. It holds no row and no label.
+
+    Example: [bold]intarsia report study/ --open[/]
+    """
+    result = load(study / "model.intarsia" if study.is_dir() else study)
+    if json:
+        sys.stdout.write(result.summarise(title).to_json() + "\n")
+        return
+    if output is not None and output.exists():
+        raise SettingError(f"{output} is there already. Hint: another --output.")
+    target = output or (study / REPORT if study.is_dir() else study.with_suffix(".html"))
+    result.report(target, title=title)
+    out.print(f"written: {target}", highlight=False, markup=False, soft_wrap=True)
+    if open_it and not webbrowser.open(target.resolve().as_uri()):
+        err.print(f"no browser could be started. Hint: open {target} in one.", highlight=False, markup=False)

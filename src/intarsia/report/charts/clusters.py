@@ -1,0 +1,108 @@
+"""What the clusters are, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from intarsia.report.charts.base import (
+    MOST_FEATURES,
+    PALE_TO_DEEP,
+    Chart,
+    Rows,
+    axis,
+    bars,
+    colour_of,
+    figure,
+    full,
+    heat,
+    only,
+    stacked,
+    titled,
+)
+from intarsia.report.data import ReportData
+
+MOST_STACKED = 10  # clusters as colours; beyond it they are columns of a heat map
+AROUND_THE_MEAN = [[0, "#0072b2"], [0.5, "#f2f2f2"], [1, "#d55e00"]]
+
+
+def profiles(data: ReportData) -> Chart:
+    """Features × clusters."""
+    p, k = data.profiles, len(data.clusters)
+    shown = range(min(len(p.features), MOST_FEATURES))
+    values = [[p.standardised[c][m] for c in range(k)] for m in shown]
+    said = [[_profile_said(data, c, m) for c in range(k)] for m in shown]
+    reach = max((abs(v) for row in values for v in row if v is not None), default=0.0) or 1.0
+    coloured = heat(values, said, scale=AROUND_THE_MEAN, bar="off the mean,<br>in deviations", zmin=-reach, zmax=reach)
+    drawn = figure(
+        [coloured],
+        130 + 20 * len(shown),
+        xaxis=axis([f"cluster {c}" if k <= MOST_STACKED else str(c) for c in range(k)], side="top"),
+        yaxis=axis([p.features[m] for m in shown], autorange="reversed"),
+    )
+    kinds = ("mean", "deviation", "cells", "measured by")
+    head = ("feature", *(f"cluster {c}: {kind}" for c in range(k) for kind in kinds))
+    return Chart(
+        "profiles",
+        "Profiles",
+        "How far each cluster's mean is off the mean of all rows, in standard deviations; hover for original units, spread "
+        "and how many measured it. Blank where nobody in the cluster did."
+        + only(len(shown), len(p.features), "features that differ most"),
+        drawn,
+        Rows(head, tuple((name, *_profile_row(data, m)) for m, name in enumerate(p.features))),
+    )
+
+
+def _profile_row(data: ReportData, m: int) -> Iterator[str | int]:
+    p = data.profiles
+    for c in range(len(data.clusters)):
+        yield from (_short(p.means[c][m]), _short(p.deviations[c][m]), p.cells[c][m], p.participants[c][m])
+
+
+def _profile_said(data: ReportData, c: int, m: int) -> str:
+    p = data.profiles
+    head = f"{full(p.features[m])}<br>cluster {c}: "
+    if p.means[c][m] is None:
+        return f"{head}nobody measured it"
+    spread = "" if p.deviations[c][m] is None else f" ± {_short(p.deviations[c][m])}"
+    return (
+        f"{head}{_short(p.means[c][m])}{spread}<br>{p.standardised[c][m]:+.2f} deviations off the mean of all rows"
+        f"<br>{p.cells[c][m]:,} cells, {p.participants[c][m]} participants"
+    )
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def sizes(data: ReportData) -> Chart:
+    """Clusters at each participant: bars, or a heat map if there are many."""
+    names, k = [party.name for party in data.parties], len(data.clusters)
+    totals = [max(sum(cluster.rows_of[i] for cluster in data.clusters), 1) for i in range(len(names))]
+    share = [[100 * n / t for n, t in zip(cluster.rows_of, totals, strict=True)] for cluster in data.clusters]
+    said = [
+        [
+            f"{full(name)}<br>cluster {c}: {n:,} rows, {s:.1f} %"
+            for name, n, s in zip(names, cluster.rows_of, own, strict=True)
+        ]
+        for c, (cluster, own) in enumerate(zip(data.clusters, share, strict=True))
+    ]
+    if k <= MOST_STACKED:
+        traces = [bars(names, share[c], said[c], f"cluster {c}", colour_of(c)) for c in range(k)]
+        drawn = stacked(traces, names, titled("share of a participant's rows, %", range=[0, 100]))
+    else:
+        by_party = [[own[i] for own in share] for i in range(len(names))]
+        words = [[own[i] for own in said] for i in range(len(names))]
+        drawn = figure(
+            [heat(by_party, words, scale=PALE_TO_DEEP, bar="share, %", zmax=max(map(max, share)))],
+            130 + 20 * len(names),
+            xaxis=axis([str(c) for c in range(k)], title={"text": "cluster"}),
+            yaxis=axis(names, autorange="reversed"),
+        )
+    rows = tuple((p.name, p.rows, *(c.rows_of[i] for c in data.clusters)) for i, p in enumerate(data.parties))
+    return Chart(
+        "sizes",
+        "Clusters at each participant",
+        "What share of each participant's rows is in each cluster.",
+        drawn,
+        Rows(("participant", "rows", *(f"cluster {c}" for c in range(k))), rows),
+    )

@@ -1,0 +1,302 @@
+"""How local clusters became global ones, and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+from scipy.cluster.hierarchy import dendrogram
+
+from intarsia.report.charts.base import (
+    ABOVE,
+    AMBIGUOUS,
+    COLOURS,
+    GREY,
+    Chart,
+    Rows,
+    colour_of,
+    figure,
+    full,
+    only,
+    text,
+    titled,
+)
+from intarsia.report.data import Piece, ReportData, Tree
+
+MOST_PIECES = 60  # local clusters by name
+MOST_TARGETS = 12  # clusters by name where there are many local ones
+MOST_NAMED = 20  # clusters in a legend
+MOST_LEAVES = 60
+_WIDE = 25  # rounds or numbers of clusters that each get a tick
+
+
+def joining(data: ReportData) -> Chart:
+    """From local to global clusters; of many local clusters, from participants to the largest clusters."""
+    order = sorted(data.pieces, key=lambda piece: -piece.rows)
+    folded = len(order) > MOST_PIECES
+    height = max(320, 60 + 17 * (len(data.parties) if folded else max(len(order), len(data.clusters))))
+    flows = _by_participant(data) if folded else _by_piece(data)
+    what = "participants" if folded else "local clusters"
+    others = f", the {MOST_TARGETS} largest by name" if folded and len(data.clusters) > MOST_TARGETS else ""
+    return Chart(
+        "joining",
+        "From local to global clusters",
+        f"Left: {what}; right: the clusters that their local clusters joined{others}, before rounds moved single rows. "
+        "Ambiguous ones, which fit another cluster nearly as well, are orange and have a question mark."
+        + (f" The table has all {len(order):,} local clusters." if folded else ""),
+        figure([_sankey(flows)], height, margin={"l": 8, "r": 8, "t": 12, "b": 12}),
+        Rows(
+            ("participant", "local cluster", "rows", "cluster", "margin", "note"),
+            tuple(_piece_row(data, piece) for piece in order),
+        ),
+    )
+
+
+class _Flow(NamedTuple):
+    """A band from a name on the left to one on the right; names that are cut short may be alike, their keys are not."""
+
+    key: tuple[int, ...]
+    left: str
+    left_colour: str
+    right: str
+    right_colour: str
+    rows: int
+    colour: str
+    said: str
+
+
+def _by_piece(data: ReportData) -> Iterator[_Flow]:
+    for piece in sorted(data.pieces, key=lambda piece: (piece.participant, piece.index)):
+        left, right = AMBIGUOUS if piece.ambiguous else GREY, colour_of(piece.cluster)
+        band = AMBIGUOUS if piece.ambiguous else right
+        name, said = _piece_name(data, piece), _piece_said(data, piece)
+        yield _Flow(
+            (piece.participant, piece.index), name, left, f"cluster {piece.cluster}", right, piece.rows, band, said
+        )
+
+
+def _by_participant(data: ReportData) -> Iterator[_Flow]:
+    largest = {c.number for c in sorted(data.clusters, key=lambda c: -c.rows)[:MOST_TARGETS]}
+    bands: dict[tuple[int, int, bool], list[Piece]] = {}
+    for piece in data.pieces:
+        target = piece.cluster if piece.cluster in largest else len(data.clusters)
+        bands.setdefault((piece.participant, target, piece.ambiguous), []).append(piece)
+    for (participant, target, ambiguous), pieces in sorted(bands.items()):
+        known = target < len(data.clusters)
+        right, colour = (f"cluster {target}", colour_of(target)) if known else ("other clusters", GREY)
+        name, rows = data.parties[participant].name, sum(piece.rows for piece in pieces)
+        mark = " (ambiguous)" if ambiguous else ""
+        said = f"{full(name)}: {len(pieces)} local clusters<br>{rows:,} rows in {right}{mark}"
+        yield _Flow((participant,), text(name, 18), GREY, right, colour, rows, AMBIGUOUS if ambiguous else colour, said)
+
+
+def _sankey(flows: Iterable[_Flow]) -> go.Sankey:
+    bands = list(flows)
+    left = {flow.key: (flow.left, flow.left_colour) for flow in bands}
+    right = {flow.right: (flow.right, flow.right_colour) for flow in bands}
+    nodes = [*left.values(), *right.values()]
+    at = {key: k for k, key in enumerate([*left, *right])}
+    return go.Sankey(
+        node={
+            "label": [label for label, _ in nodes],
+            "color": [colour for _, colour in nodes],
+            "pad": 10,
+            "thickness": 14,
+            "hovertemplate": "%{label}: %{value:,} rows<extra></extra>",
+        },
+        link={
+            "source": [at[flow.key] for flow in bands],
+            "target": [at[flow.right] for flow in bands],
+            "value": [flow.rows for flow in bands],
+            "color": [_faint(flow.colour) for flow in bands],
+            "customdata": [flow.said for flow in bands],
+            "hovertemplate": "%{customdata}<extra></extra>",
+        },
+    )
+
+
+def _piece_name(data: ReportData, piece: Piece) -> str:
+    mark = " ?" if piece.ambiguous else ""
+    return f"{text(data.parties[piece.participant].name, 18)} {piece.index}{mark}"
+
+
+def _piece_said(data: ReportData, piece: Piece) -> str:
+    clear = "" if piece.margin is None else f"<br>margin {piece.margin:.2f}"
+    mark = " (ambiguous)" if piece.ambiguous else ""
+    whose = full(data.parties[piece.participant].name)
+    return f"{whose}, local cluster {piece.index}<br>{piece.rows:,} rows in cluster {piece.cluster}{clear}{mark}"
+
+
+def _piece_row(data: ReportData, piece: Piece) -> tuple[Any, ...]:
+    margin = "" if piece.margin is None else f"{piece.margin:.2f}"
+    note = "ambiguous" if piece.ambiguous else ""
+    return (data.parties[piece.participant].name, piece.index, piece.rows, piece.cluster, margin, note)
+
+
+def _faint(colour: str) -> str:
+    red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.35)"
+
+
+def map_of_pieces(data: ReportData) -> Chart:
+    """Local clusters in the plane, by the distances between their summaries."""
+    largest = max((piece.rows for piece in data.pieces), default=1) or 1
+    small, large = (9, 24) if len(data.pieces) <= MOST_PIECES else (5, 8)
+    traces = []
+    for c in range(len(data.clusters)):
+        pieces = [piece for piece in data.pieces if piece.cluster == c]
+        marker = {
+            "size": [small + large * (piece.rows / largest) ** 0.5 for piece in pieces],
+            "color": colour_of(c),
+            "opacity": 0.8,
+            "symbol": ["diamond" if piece.ambiguous else "circle" for piece in pieces],
+            "line": {
+                "width": [3 if piece.ambiguous else 1 for piece in pieces],
+                "color": [AMBIGUOUS if piece.ambiguous else "#ffffff" for piece in pieces],
+            },
+        }
+        traces.append(
+            go.Scatter(
+                x=[piece.x for piece in pieces],
+                y=[piece.y for piece in pieces],
+                mode="markers",
+                name=f"cluster {c}",
+                hoverinfo="text",
+                hovertext=[_piece_said(data, piece) for piece in pieces],
+                marker=marker,
+            )
+        )
+    bare = {"showticklabels": False, "zeroline": False, "ticks": ""}
+    legend, named = ABOVE | {"itemsizing": "constant"}, len(data.clusters) <= MOST_NAMED
+    return Chart(
+        "map",
+        "Map of the local clusters",
+        "Each mark is a local cluster, not a row; near ones have similar summaries over the columns they share. "
+        f"The map shows {data.map_keeps:.0%} of their squared distances. Ambiguous ones are diamonds.",
+        figure(traces, 480, xaxis=bare, yaxis=bare | {"scaleanchor": "x"}, legend=legend, showlegend=named),
+        Rows(
+            ("participant", "local cluster", "cluster", "rows", "x", "y"),
+            tuple(
+                (data.parties[p.participant].name, p.index, p.cluster, p.rows, f"{p.x:.3f}", f"{p.y:.3f}")
+                for p in data.pieces
+            ),
+        ),
+    )
+
+
+def curve(tree: Tree) -> Chart:
+    """The silhouette of every number of clusters."""
+    last = min(max(tree.silhouettes), max(20, 2 * tree.chosen))
+    shown = {k: value for k, value in tree.silhouettes.items() if k <= last}
+    said = "%{x} clusters: silhouette %{y:.3f}<extra></extra>"
+    traces = [
+        go.Scatter(
+            x=list(shown),
+            y=list(shown.values()),
+            mode="lines+markers",
+            name="silhouette",
+            line={"color": COLOURS[0]},
+            hovertemplate=said,
+        )
+    ]
+    marks = [(tree.chosen, COLOURS[1], f"chosen: {tree.chosen}", "solid")]
+    if tree.found is not None:
+        marks.append((tree.found, GREY, f"found by participants: {tree.found}", "dot"))
+    reach = [min(shown.values()), max(shown.values())]
+    for k, colour, name, dash in marks:
+        line = {"color": colour, "dash": dash, "width": 2}
+        traces.append(go.Scatter(x=[k, k], y=reach, mode="lines", name=name, line=line, hoverinfo="name"))
+    return Chart(
+        "curve",
+        "Silhouette by number of clusters",
+        "How clearly local clusters are apart for every number of clusters, from summaries. The chosen number is at least "
+        "what large participants find by themselves, and more where the curve is clearly higher for it.",
+        figure(
+            traces,
+            340,
+            showlegend=True,
+            legend=ABOVE,
+            xaxis=titled("number of clusters", dtick=1 if last <= _WIDE else None),
+            yaxis=titled("silhouette over summaries"),
+        ),
+        Rows(("clusters", "silhouette"), tuple((k, f"{value:.4f}") for k, value in tree.silhouettes.items())),
+    )
+
+
+def merge_tree(tree: Tree) -> Chart:
+    """The dendrogram; of a large tree the last merges."""
+    linkage, n, k = np.array(tree.linkage), len(tree.leaves), tree.chosen
+    cut = 0.0
+    if k < n:
+        above = linkage[1 - k, 2] if k > 1 else 1.05 * linkage[-1, 2]
+        cut = float(np.mean([linkage[-k, 2], above]))
+    drawn: Any = dendrogram(linkage, no_plot=True, truncate_mode="lastp" if n > MOST_LEAVES else None, p=MOST_LEAVES)
+    traces = [
+        go.Scatter(
+            x=xs,
+            y=ys,
+            mode="lines",
+            line={"color": COLOURS[0] if below else GREY, "width": 1.5},
+            name="within a cluster" if below else "between clusters",
+            hovertemplate="joined at %{y:.3g}<extra></extra>",
+        )
+        for below, xs, ys in _arms(drawn, cut)
+    ]
+    leaves = [_leaf(tree, int(leaf)) for leaf in drawn["leaves"]]
+    line = {"color": COLOURS[1], "width": 1.5, "dash": "dash"}
+    steps = reversed(list(enumerate(linkage.tolist(), start=1)))
+    return Chart(
+        "tree",
+        "Merge tree",
+        f"Local clusters joined step by step, the strongest attraction first; the dashed line leaves {k}. "
+        "The search behind the result may group a little differently."
+        + only(len(leaves), n, "branches that were joined last"),
+        figure(
+            traces,
+            440,
+            showlegend=True,
+            legend=ABOVE,
+            xaxis={
+                "tickmode": "array",
+                "tickvals": [5 + 10 * k for k in range(len(leaves))],
+                "ticktext": [text(leaf, 20) for leaf in leaves],
+                "tickangle": -90,
+                "automargin": True,
+                "range": [0, 10 * len(leaves)],
+                "showgrid": False,
+                "zeroline": False,
+            },
+            yaxis=titled("force to the power −1/2", rangemode="tozero"),
+            shapes=[{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": cut, "y1": cut, "line": line}],
+        ),
+        Rows(
+            ("step", "clusters left", "one", "other", "height", "local clusters"),
+            tuple(
+                (step, n - step, _leaf(tree, int(a)), _leaf(tree, int(b)), f"{height:.4g}", int(size))
+                for step, (a, b, height, size) in steps
+            ),
+        ),
+    )
+
+
+def _arms(drawn: Any, cut: float) -> Iterator[tuple[bool, list[float | None], list[float | None]]]:
+    """All joints below the cut as one line with gaps, and all above."""
+    for below in (True, False):
+        xs: list[float | None] = []
+        ys: list[float | None] = []
+        for x, y in zip(drawn["icoord"], drawn["dcoord"], strict=True):
+            if (max(y) <= cut) == below:
+                xs += [*map(float, x), None]
+                ys += [*map(float, y), None]
+        if xs:
+            yield below, xs, ys
+
+
+def _leaf(tree: Tree, k: int) -> str:
+    n = len(tree.leaves)
+    if k < n:
+        return tree.leaves[k]
+    assert tree.linkage is not None
+    return f"{int(tree.linkage[k - n][3])} local clusters"

@@ -1,0 +1,114 @@
+"""How the run went: convergence, seconds, bytes."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+
+from intarsia.report.charts.base import ABOVE, COLOURS, Chart, Rows, bars, figure, full, stacked, titled
+from intarsia.report.data import ReportData
+from intarsia.results import RoundInfo
+
+PHASES = {
+    "describe": "who has what",
+    "summarize": "local clusters",
+    "refine": "rounds",
+    "label": "labels",
+    "assign": "labels",
+}
+KINDS = {"trial": "trial: groupings compared", "crosswise": "crosswise: judged by the others"}
+_WIDE = 25  # rounds that each get a tick
+_MANY_TIMES = 100  # beyond which a linear scale shows nothing
+
+
+def convergence(data: ReportData) -> Chart:
+    """How far centroids moved, round by round."""
+    numbered = list(enumerate(data.rounds, start=1))
+    traces = []
+    for colour, kind in zip(COLOURS, dict.fromkeys(r.kind for r in data.rounds), strict=False):
+        mine = [(k, r.movement) for k, r in numbered if r.kind == kind]
+        traces.append(
+            go.Scatter(
+                x=[k for k, _ in mine],
+                y=[100 * movement for _, movement in mine],
+                mode="lines+markers",
+                name=KINDS.get(kind, kind),
+                line={"color": colour},
+                hovertemplate="round %{x}: moved by %{y:.3g} % of the extent<extra></extra>",
+            )
+        )
+    positive = [r.movement for r in data.rounds if r.movement > 0]
+    wide = bool(positive) and max(positive) > _MANY_TIMES * min(positive)
+    scale = {"type": "log", "dtick": 1} if wide else {"rangemode": "tozero"}
+    return Chart(
+        "convergence",
+        "Convergence",
+        "The farthest that a centroid moved in each round"
+        + ("; a move of zero cannot be drawn on a logarithmic scale." if wide else "."),
+        figure(
+            traces,
+            340,
+            showlegend=True,
+            legend=ABOVE,
+            xaxis=titled("round", dtick=1 if len(numbered) <= _WIDE else None),
+            yaxis=titled("largest move, % of extent", **scale),
+        ),
+        Rows(
+            ("round", "kind", "largest move", "misfit", "rows behind each centroid"),
+            tuple(_round(k, r) for k, r in numbered),
+        ),
+    )
+
+
+def _round(k: int, r: RoundInfo) -> tuple[int, str, str, str, str]:
+    misfit = "" if r.misfit != r.misfit else f"{r.misfit:.6g}"
+    return (k, r.kind, f"{r.movement:.4%}", misfit, ", ".join(map(str, r.sizes)))
+
+
+def _by_phase(data: ReportData, of: str) -> dict[str, list[float]]:
+    total: dict[str, list[float]] = {}
+    for exchange in data.exchanges:
+        own = total.setdefault(PHASES.get(exchange.phase, exchange.phase), [0.0] * len(data.parties))
+        for i, party in enumerate(data.parties):
+            own[i] += getattr(exchange, of).get(party.name, 0)
+    return total
+
+
+def _in_phases(data: ReportData, total: dict[str, list[float]], axis: str, unit: str) -> go.Figure:
+    names = [party.name for party in data.parties]
+    traces = [
+        bars(
+            names,
+            values,
+            [f"{full(name)}<br>{phase}: {value:,.4g} {unit}" for name, value in zip(names, values, strict=True)],
+            phase,
+            COLOURS[i % len(COLOURS)],
+        )
+        for i, (phase, values) in enumerate(total.items())
+    ]
+    return stacked(traces, names, titled(axis))
+
+
+def seconds(data: ReportData) -> Chart:
+    """How long each participant worked."""
+    total = _by_phase(data, "seconds")
+    rows = tuple((p.name, *(f"{own[i]:.3f}" for own in total.values())) for i, p in enumerate(data.parties))
+    return Chart(
+        "seconds",
+        "Seconds at each participant",
+        "How long each participant worked, by what it was asked for.",
+        _in_phases(data, total, "seconds", "s"),
+        Rows(("participant", *total), rows),
+    )
+
+
+def sent_bytes(data: ReportData) -> Chart:
+    """How much each participant sent."""
+    total = _by_phase(data, "bytes_out")
+    rows = tuple((p.name, *(int(own[i]) for own in total.values()), p.bytes_in) for i, p in enumerate(data.parties))
+    return Chart(
+        "bytes",
+        "Bytes that left each participant",
+        "All that each participant sent, by what it was asked for; the table also has what it was sent.",
+        _in_phases(data, total, "bytes", "bytes"),
+        Rows(("participant", *total, "came in, in all"), rows),
+    )

@@ -1,0 +1,141 @@
+"""Who measured what, and who shares columns with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import cos, pi, sin
+from typing import Any
+
+import plotly.graph_objects as go
+
+from intarsia.report.charts.base import (
+    ABOVE,
+    COLOURS,
+    GREY,
+    MOST_FEATURES,
+    PALE_TO_DEEP,
+    Chart,
+    Rows,
+    axis,
+    figure,
+    full,
+    heat,
+    only,
+    text,
+)
+from intarsia.report.data import ReportData, Shared
+
+MOST_EDGES = 150
+
+
+def coverage(data: ReportData) -> Chart:
+    """Participants × columns."""
+    names, columns = [party.name for party in data.parties], data.columns
+    shown = columns[:MOST_FEATURES]
+    filled = [[None if share is None else 100 * share for share in column.filled] for column in shown]
+    said = [
+        [_said(column.name, name, share) for name, share in zip(names, column.filled, strict=True)] for column in shown
+    ]
+    drawn = figure(
+        [heat(filled, said, scale=PALE_TO_DEEP, bar="filled, %", zmax=100)],
+        120 + 20 * len(shown),
+        xaxis=axis(names, side="top"),
+        yaxis=axis([column.name for column in shown], autorange="reversed"),
+    )
+    rows = tuple((c.name, c.owners, *("absent" if s is None else f"{s:.0%}" for s in c.filled)) for c in columns)
+    return Chart(
+        "coverage",
+        "Cells that are filled",
+        "Columns by participants: how many of a participant's cells are filled; blank where it has no such column."
+        + only(len(shown), len(columns), "columns that most participants have"),
+        drawn,
+        Rows(("column", "participants", *names), rows),
+    )
+
+
+def _said(column: str, name: str, share: float | None) -> str:
+    what = "has no such column" if share is None else f"{share:.1%} filled"
+    return f"{full(column)}<br>{full(name)}: {what}"
+
+
+def overlap(data: ReportData) -> Chart:
+    """The overlap graph, participants on a circle."""
+    n, names = len(data.parties), [party.name for party in data.parties]
+    at = [(cos(pi / 2 - 2 * pi * k / n), sin(pi / 2 - 2 * pi * k / n)) for k in range(n)]
+    edges = sorted(data.shared, key=lambda edge: -edge.columns)
+    shown = edges[:MOST_EDGES]
+    bare = {"visible": False, "range": [-1.25, 1.25]}
+    drawn = figure(
+        [*_lines(at, shown), _middles(at, shown, names), *_nodes(at, data)],
+        460,
+        xaxis=bare,
+        yaxis=bare | {"scaleanchor": "x"},
+        legend=ABOVE,
+    )
+    return Chart(
+        "overlap",
+        "Who shares columns with whom",
+        "A line joins two participants that share columns, the thicker the more. Clusters are compared along these lines."
+        + only(len(shown), len(edges), "pairs that share most"),
+        drawn,
+        Rows(
+            ("participant", "participant", "shared columns"),
+            tuple((names[e.left], names[e.right], e.columns) for e in edges),
+        ),
+    )
+
+
+Places = Sequence[tuple[float, float]]
+
+
+def _lines(at: Places, edges: Sequence[Shared]) -> Iterator[go.Scatter]:
+    most = max((edge.columns for edge in edges), default=1)
+    for edge in edges:
+        x, y = zip(at[edge.left], at[edge.right], strict=True)
+        line = {"color": GREY, "width": 0.5 + 5 * edge.columns / most}
+        yield go.Scatter(x=x, y=y, mode="lines", hoverinfo="skip", showlegend=False, line=line, opacity=0.35)
+
+
+def _middles(at: Places, edges: Sequence[Shared], names: Sequence[str]) -> go.Scatter:
+    """A line can be pointed at in its middle."""
+    said = [f"{full(names[e.left])} and {full(names[e.right])}<br>{e.columns} shared" for e in edges]
+    return go.Scatter(
+        x=[(at[e.left][0] + at[e.right][0]) / 2 for e in edges],
+        y=[(at[e.left][1] + at[e.right][1]) / 2 for e in edges],
+        mode="markers",
+        marker={"color": GREY, "size": 9, "opacity": 0.45},
+        name="shared columns",
+        hoverinfo="text",
+        hovertext=said,
+    )
+
+
+def _outside(x: float, y: float) -> str:
+    """Where a name does not stand on the lines."""
+    if abs(x) > 0.3:
+        return "middle right" if x > 0 else "middle left"
+    return "top center" if y > 0 else "bottom center"
+
+
+def _nodes(at: Places, data: ReportData) -> Iterator[Any]:
+    everybody = range(len(data.parties))
+    bridges = [k for k in everybody if data.parties[k].name in data.bridges]
+    kinds = (
+        ("participant", COLOURS[0], [k for k in everybody if k not in bridges]),
+        ("bridge: the study falls apart without it", COLOURS[1], bridges),
+    )
+    for label, colour, which in kinds:
+        parties = [data.parties[k] for k in which]
+        if parties:
+            yield go.Scatter(
+                x=[at[k][0] for k in which],
+                y=[at[k][1] for k in which],
+                mode="markers+text",
+                name=label,
+                text=[text(party.name, 18) for party in parties],
+                cliponaxis=False,
+                textposition=[_outside(*at[k]) for k in which],
+                marker={"size": 16, "color": colour},
+                hoverinfo="text",
+                hovertext=[f"{full(p.name)}<br>{p.columns} columns, {p.rows:,} rows" for p in parties],
+            )

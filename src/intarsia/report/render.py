@@ -1,0 +1,148 @@
+"""From what a report says to one HTML file that needs no network."""
+
+from __future__ import annotations
+
+import gzip
+import html
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import astuple
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from intarsia._version import __version__
+from intarsia.exceptions import SettingError
+from intarsia.report.data import Cluster, Release, ReportData, State
+from intarsia.report.lights import FEW_ROWS
+from intarsia.report.words import MESSAGES
+
+SECTIONS = (
+    ("summary", "Summary"),
+    ("who", "Who measured what"),
+    ("profiles", "Clusters"),
+    ("sizes", "Sizes"),
+    ("joining", "How they came about"),
+    ("number", "How many"),
+    ("convergence", "The run"),
+    ("left", "What left each participant"),
+    ("settings", "Methods and settings"),
+)
+MUCH = 500_000  # letters of data that are worth compressing; fewer can be read by browsers that cannot unpack them
+_WORST_FIRST = (State.BAD, State.CAUTION, State.GOOD)
+
+
+def render(data: ReportData) -> str:
+    """The whole page."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+
+        from intarsia.report.charts import COLOURS, charts_of
+    except ImportError as error:
+        raise SettingError(
+            f"a report needs jinja2 and plotly; {error.name} is not installed. Hint: pip install 'intarsia[report]'."
+        ) from None
+    environment = Environment(
+        loader=PackageLoader("intarsia.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    charts = list(charts_of(data))
+    payload: dict[str, Any] = {
+        chart.name: {
+            "figure": json.loads(chart.figure.to_json()),
+            "table": {"head": chart.table.head, "rows": chart.table.rows},
+        }
+        for chart in charts
+    }
+    payload["sent"] = {"table": _sent(data)}
+    return environment.get_template("report.html.j2").render(
+        data=data,
+        title=data.title,
+        version=__version__,
+        sections=SECTIONS,
+        lights=sorted(data.lights, key=lambda light: _WORST_FIRST.index(light.state)),
+        parties=sorted(data.parties, key=lambda party: -party.rows),
+        charts=[
+            {"name": c.name, "title": c.title, "caption": c.caption, "height": c.figure.layout.height} for c in charts
+        ],
+        colours=COLOURS,
+        widths=_width,
+        few=FEW_ROWS,
+        releases=[
+            ("reply", "What participants sent", list(_by_message(data, "reply."))),
+            ("query", "What participants were sent", list(_by_message(data, "query."))),
+        ],
+        payload=_for_script(payload),
+        library=_library(),
+        css=_template("report.css"),
+        script=_template("report.js"),
+    )
+
+
+def in_notebook(data: ReportData) -> str:
+    """The page in a frame of its own, so that it and the notebook leave each other alone."""
+    page = html.escape(render(data), quote=True)
+    return (
+        f'<iframe srcdoc="{page}" style="width:100%;height:720px;border:1px solid #d8dde3;border-radius:6px" '
+        'sandbox="allow-scripts allow-modals" title="Intarsia: report of a clustering"></iframe>'
+    )
+
+
+def _width(difference: float, cluster: Cluster) -> float:
+    """How long a bar is, in percent of the cluster's longest."""
+    longest = max((abs(entry.difference) for entry in cluster.separating), default=0.0)
+    if longest == float("inf"):
+        return 100.0 if abs(difference) == longest else 50.0
+    return 100.0 * abs(difference) / longest if longest else 0.0
+
+
+def _by_message(data: ReportData, direction: str) -> Iterator[tuple[str, str, list[Release]]]:
+    """Kinds of messages in one direction, what each is, and its fields."""
+    for message in dict.fromkeys(r.message for r in data.releases if r.message.startswith(direction)):
+        yield message, MESSAGES.get(message, ""), [r for r in data.releases if r.message == message]
+
+
+def _sent(data: ReportData) -> dict[str, Any]:
+    head = (
+        "participant",
+        "message",
+        "field",
+        "messages",
+        "withheld",
+        "entries",
+        "bytes",
+        "fewest rows behind an entry",
+    )
+    replies_first = sorted(data.sent, key=lambda sent: not sent.message.startswith("reply."))
+    rows = [[("" if entry is None else entry) for entry in astuple(sent)] for sent in replies_first]
+    return {"head": head, "rows": rows}
+
+
+def _for_script(thing: Any) -> str:
+    """JSON that cannot end the script element it stands in; compressed if there is much of it."""
+    text = json.dumps(thing, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if len(text) > MUCH:
+        return _packed(text)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _packed(text: str) -> str:
+    """Compressed, in letters that mean nothing to HTML; the same every time."""
+    return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+@cache
+def _library() -> str:
+    """plotly.js, compressed; the same bytes every time."""
+    from plotly.offline import get_plotlyjs
+
+    return _packed(get_plotlyjs())
+
+
+@cache
+def _template(name: str) -> str:
+    return (files("intarsia.report") / "templates" / name).read_text(encoding="utf-8")

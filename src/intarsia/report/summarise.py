@@ -1,0 +1,246 @@
+"""From an outcome to what a report says. Only what the coordinator knows goes in: no row and no label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from intarsia.assumptions import AssumptionReport
+from intarsia.core.distances import extent_of, rescaled_distances
+from intarsia.core.features import hangers_on, overlap_graph
+from intarsia.core.layout import flat_layout, quick_distances
+from intarsia.core.types import FloatArray, IntArray
+from intarsia.profiles import Covered, coverage_of, separations
+from intarsia.report.data import (
+    Cluster,
+    Column,
+    Matrix,
+    Party,
+    Piece,
+    Profiles,
+    Release,
+    ReportData,
+    Shared,
+    Tree,
+)
+from intarsia.report.lights import lights_of
+from intarsia.report.words import REFERENCES, headline_of, meaning_of, methods_of, title_of
+from intarsia.results import Outcome, RunRecord, Sent
+
+TOP = 10  # features that separate a cluster
+FORCE_EXPONENT = 2.0  # a force to this power is a distance again
+
+
+def summarise(
+    outcome: Outcome,
+    names: Sequence[str],
+    assumptions: AssumptionReport,
+    run: RunRecord | None,
+    title: str | None = None,
+) -> ReportData:
+    """Everything a report says."""
+    sizes = np.array([np.asarray(outcome.sizes[name]) for name in outcome.participants], dtype=np.intp)
+    covered = coverage_of(outcome, tuple(names), {name: name for name in outcome.participants})
+    clusters = _clusters(outcome, tuple(names), sizes)
+    columns = _columns(outcome, covered)
+    parties = tuple(_parties(outcome, covered, sizes, run))
+    pieces, kept = _pieces(outcome, assumptions)
+    releases = _releases(() if run is None else run.sent)
+    bridges = tuple(_bridges(outcome))
+    confidence = _number(outcome.aggregation.confidence)
+    return ReportData(
+        title=title_of(parties) if title is None else title,
+        headline=headline_of(parties, columns, clusters, outcome, assumptions),
+        lights=lights_of(outcome, assumptions, parties, bridges, releases, run),
+        notes=() if run is None else run.notes,
+        parties=parties,
+        columns=columns,
+        shared=tuple(_shared(outcome)),
+        bridges=bridges,
+        clusters=clusters,
+        profiles=_profiles(outcome, clusters, names),
+        pieces=pieces,
+        map_keeps=kept,
+        confidence=confidence,
+        tree=_tree(outcome),
+        rounds=outcome.rounds,
+        exchanges=() if run is None else run.exchanges,
+        releases=releases,
+        sent=() if run is None else run.sent,
+        method=None if run is None else run.method,
+        settings={} if run is None else run.settings,
+        seed=None if run is None else run.seed,
+        versions={} if run is None else run.versions,
+        started=None if run is None else run.started,
+        seconds=None if run is None else run.seconds,
+        units=outcome.model.units,
+        methods=methods_of(outcome, parties, columns, run),
+        references=REFERENCES,
+    )
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _matrix(values: FloatArray) -> Matrix:
+    return tuple(tuple(map(_number, row)) for row in values)
+
+
+def _parties(outcome: Outcome, covered: Sequence[Covered], sizes: IntArray, run: RunRecord | None) -> Iterable[Party]:
+    exchanges = () if run is None else run.exchanges
+    for i, name in enumerate(outcome.participants):
+        mine = [entry for entry in covered if entry.participant == name and not entry.absent]
+        cells, filled = sum(entry.rows for entry in mine), sum(entry.filled for entry in mine)
+        labelled = int(sizes[i].sum())
+        yield Party(
+            name=name,
+            rows=labelled if outcome.coverage is None else int(outcome.coverage.rows[i]),
+            labelled=labelled,
+            columns=len(mine) or int(outcome.masks[i].sum()),
+            local_clusters=int((outcome.owner == i).sum()),
+            filled=filled / cells if cells else None,
+            seconds=sum(exchange.seconds.get(name, 0.0) for exchange in exchanges),
+            bytes_in=sum(exchange.bytes_in.get(name, 0) for exchange in exchanges),
+            bytes_out=sum(exchange.bytes_out.get(name, 0) for exchange in exchanges),
+        )
+
+
+def _columns(outcome: Outcome, covered: Sequence[Covered]) -> tuple[Column, ...]:
+    """Columns, those that most have first."""
+    shares: dict[str, list[float | None]] = {}
+    for entry in covered:
+        share = None if entry.absent else entry.filled / max(entry.rows, 1)
+        shares.setdefault(entry.column, []).append(share)
+    if not shares:  # a file from before coverage was kept
+        shares = {
+            name: [1.0 if mask[m] else None for mask in outcome.masks]
+            for m, name in enumerate(outcome.model.space.names)
+        }
+    columns = [Column(name, outcome.model.levels.get(name, ()), tuple(own)) for name, own in shares.items()]
+    return tuple(sorted(columns, key=lambda column: -column.owners))
+
+
+def _shared(outcome: Outcome) -> Iterable[Shared]:
+    """Pairs that share something; a column of categories is one column."""
+    of_level = {f: c for c, own in outcome.model.levels.items() for f in (f"{c}={level}" for level in own)}
+    columns = [of_level.get(name, name) for name in outcome.model.space.names]
+    has = [{column for column, there in zip(columns, mask, strict=True) if there} for mask in outcome.masks]
+    for i, left in enumerate(has):
+        for j in range(i + 1, len(has)):
+            if common := len(left & has[j]):
+                yield Shared(i, j, common)
+
+
+def _bridges(outcome: Outcome) -> Iterable[str]:
+    graph = overlap_graph(outcome.masks) | np.eye(len(outcome.participants), dtype=np.bool_)
+    yield from dict.fromkeys(outcome.participants[vertex] for vertex, _ in hangers_on(graph))
+
+
+def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray) -> tuple[Cluster, ...]:
+    found = separations(outcome, names)
+    rows = sizes.sum(axis=0)
+    total = max(int(rows.sum()), 1)
+    return tuple(
+        Cluster(
+            number=k,
+            rows=int(n),
+            share=int(n) / total,
+            rows_of=tuple(sizes[:, k].tolist()),
+            separating=tuple([entry for entry in found if entry.cluster == k][:TOP]),
+        )
+        for k, n in enumerate(rows)
+    )
+
+
+def _profiles(outcome: Outcome, clusters: Sequence[Cluster], names: Sequence[str]) -> Profiles:
+    model = outcome.model
+    variances, cells = model.spread
+    centroids = model.centroids
+    weights = np.where(centroids.seen, np.maximum(centroids.counts, 1.0), 0.0)
+    total = np.maximum(weights.sum(axis=0), 1.0)
+    overall = (weights * centroids.values).sum(axis=0) / total
+    # between and within
+    spread = (weights * (np.square(centroids.values - overall) + variances)).sum(axis=0) / total
+    off = np.divide(centroids.values - overall, np.sqrt(spread), out=np.zeros(centroids.values.shape), where=spread > 0)
+    standardised = np.where(centroids.seen, off, np.nan)
+    strongest = np.nan_to_num(np.abs(standardised), nan=0.0).max(axis=0)
+    index = model.space.index(names)
+    order = index[np.argsort(-strongest[index], kind="stable")]
+    holds = np.array([cluster.rows_of for cluster in clusters], dtype=np.intp) > 0
+    measured = holds.astype(np.intp) @ outcome.masks.astype(np.intp)
+    return Profiles(
+        features=tuple(model.space.names[m] for m in order),
+        means=_matrix(model.values[:, order]),
+        standardised=_matrix(standardised[:, order]),
+        deviations=_matrix(model.deviations[:, order]),
+        cells=tuple(tuple(row) for row in cells[:, order].astype(np.int64).tolist()),
+        participants=tuple(tuple(row) for row in measured[:, order].tolist()),
+    )
+
+
+def _pieces(outcome: Outcome, assumptions: AssumptionReport) -> tuple[tuple[Piece, ...], float]:
+    local = outcome.local_centroids
+    extent = extent_of(local.values, local.seen)
+    metric = outcome.model.metric
+    if metric == "euclidean":
+        apart = quick_distances(local.values, local.seen, extent)
+    else:
+        apart = rescaled_distances(local.values, local.seen, local.values, local.seen, extent, metric)
+    layout = flat_layout(apart)
+    doubtful = set(assumptions.doubtful)
+    pieces = tuple(
+        Piece(
+            participant=int(owner),
+            index=cluster.index,
+            rows=cluster.size,
+            cluster=cluster.group,
+            margin=_number(cluster.margin),
+            ambiguous=(cluster.participant, cluster.index) in doubtful,
+            x=float(x),
+            y=float(y),
+        )
+        for cluster, owner, (x, y) in zip(outcome.local_clusters, outcome.owner, layout.points, strict=True)
+    )
+    return pieces, layout.kept
+
+
+def _tree(outcome: Outcome) -> Tree | None:
+    tree = outcome.merge_tree
+    if tree is None:
+        return None
+    whole = tree.fewest_groups == 1 and tree.n_leaves > 1
+    linkage = tuple(map(tuple, tree.to_linkage(FORCE_EXPONENT).tolist())) if whole else None
+    return Tree(
+        leaves=tuple(f"{leaf.participant} {leaf.index}" for leaf in outcome.tree_leaves),
+        linkage=linkage,
+        silhouettes={int(k): float(value) for k, value in sorted(outcome.silhouettes.items()) if np.isfinite(value)},
+        found=outcome.found,
+        chosen=len(outcome.model.centroids),
+    )
+
+
+def _releases(sent: Sequence[Sent]) -> tuple[Release, ...]:
+    """Over all participants, in the order of the exchanges."""
+    fields: dict[tuple[str, str], list[Sent]] = {}
+    for entry in sent:
+        fields.setdefault((entry.message, entry.field), []).append(entry)
+    return tuple(_release(message, field, entries) for (message, field), entries in fields.items())
+
+
+def _release(message: str, field: str, entries: Sequence[Sent]) -> Release:
+    behind = [entry for entry in entries if entry.fewest_rows is not None and entry.times]
+    fewest = min(behind, key=lambda entry: entry.fewest_rows or 0, default=None)
+    return Release(
+        message=message,
+        field=field,
+        meaning=meaning_of(message, field),
+        participants=sum(entry.times > 0 for entry in entries),
+        times=sum(entry.times for entry in entries),
+        withheld=sum(entry.withheld for entry in entries),
+        entries=sum(entry.entries for entry in entries),
+        n_bytes=sum(entry.n_bytes for entry in entries),
+        fewest_rows=None if fewest is None else fewest.fewest_rows,
+        fewest_at=None if fewest is None else fewest.participant,
+    )

@@ -1,0 +1,247 @@
+"""What a report says, before it is drawn."""
+
+import json
+import typing
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import intarsia
+from intarsia.core.distances import extent_of, rescaled_distances
+from intarsia.core.layout import flat_layout, quick_distances
+from intarsia.messages import AnyDensity, Message, Reply, Request
+from intarsia.report.data import State
+from intarsia.report.words import MEANINGS, MESSAGES
+from tests.report.studies import blobs, hospitals
+
+
+@pytest.fixture(scope="module")
+def result():
+    return hospitals()
+
+
+def _paths(kind, prefix=""):
+    """Every path of a field of a message, as it can occur."""
+    for field in msgspec.structs.fields(kind):
+        if field.name in Message.__struct_fields__:
+            continue
+        path, inside = f"{prefix}{field.name}", []
+        for part in _parts(field.type):
+            if isinstance(part, type) and issubclass(part, msgspec.Struct):
+                inside += _paths(part, f"{path}.")
+        yield from inside or [path]
+
+
+def _parts(kind):
+    if kind == AnyDensity:
+        return typing.get_args(kind)
+    nested = typing.get_args(kind)
+    return [part for each in nested for part in _parts(each)] if nested else [kind]
+
+
+@pytest.mark.parametrize("kind", typing.get_args(Request) + typing.get_args(Reply))
+def test_every_field_of_every_message_has_a_meaning(kind):
+    tag = kind.__struct_config__.tag
+    assert MESSAGES[tag]
+    missing = [path for path in _paths(kind) if path not in MEANINGS[tag]]
+    assert not missing
+
+
+def test_nothing_that_was_sent_is_without_a_meaning():
+    for settings_ in ({}, {"method": "one_shot"}, {"model": "mixture"}, {"scale": "minmax"}, {"scale": "robust"}):
+        run = hospitals(**settings_).run
+        assert all(s.field in MEANINGS[s.message] for s in run.sent)
+
+
+def test_a_study_worked_by_hand():
+    a = {"age": [30.0, 32.0, 70.0, 72.0, 71.0, 31.0], "chol": [180.0, 182.0, 280.0, 282.0, 281.0, 181.0]}
+    b = {"age": [29.0, 33.0, 69.0, 73.0], "pulse": [80.0, np.nan, 60.0, 62.0]}
+    data = intarsia.cluster({"a": a, "b": b}, 2, random_state=0).summarise()
+    assert [(p.name, p.rows, p.labelled, p.columns) for p in data.parties] == [("a", 6, 6, 2), ("b", 4, 4, 2)]
+    assert [p.filled for p in data.parties] == [1.0, 7 / 8]
+    assert {c.name: (c.owners, c.filled) for c in data.columns} == {
+        "age": (2, (1.0, 1.0)),
+        "chol": (1, (1.0, None)),
+        "pulse": (1, (None, 0.75)),
+    }
+    assert [(s.left, s.right, s.columns) for s in data.shared] == [(0, 1, 1)]
+    assert [(c.rows, c.rows_of) for c in data.clusters] == [(5, (3, 2)), (5, (3, 2))]
+    profile = data.profiles
+    at = profile.features.index("age")
+    assert sorted(row[at] for row in profile.means) == pytest.approx([31.0, 71.0])
+    # the overall mean is 51, the deviation of all ten ages √(20² + within)
+    within = np.mean([(x - m) ** 2 for m, xs in ((31, (30, 32, 31, 29, 33)), (71, (70, 72, 71, 69, 73))) for x in xs])
+    assert sorted(row[at] for row in profile.standardised) == pytest.approx(
+        [-20 / np.sqrt(400 + within), 20 / np.sqrt(400 + within)]
+    )
+    assert [row[profile.features.index("chol")] for row in profile.participants] == [1, 1]
+    assert data.headline[0].startswith("The 10 rows of 2 participants, described by 3 columns, 1 of them common to all")
+    assert "2 clusters of 5 and 5 rows" in data.headline[0]
+
+
+def test_the_summary_is_json_without_rows_or_labels(result):
+    data = json.loads(result.summarise("hospitals").to_json())
+    assert data["title"] == "hospitals"
+    assert data["clusters"][0]["rows"] + data["clusters"][1]["rows"] == 920
+    assert max(len(v) for v in _lists(data)) < 123  # the smallest hospital has so many rows
+
+    json.loads(result.summarise().to_json(), parse_constant=pytest.fail)
+
+
+def _lists(thing):
+    if isinstance(thing, dict):
+        yield [] if not thing else list(thing)
+        for value in thing.values():
+            yield from _lists(value)
+    elif isinstance(thing, list):
+        if not isinstance(thing[0] if thing else None, dict):
+            yield thing
+        for value in thing:
+            yield from _lists(value)
+
+
+def test_a_loaded_study_says_the_same(result, tmp_path):
+    result.save(tmp_path / "s.intarsia")
+    assert intarsia.load(tmp_path / "s.intarsia").summarise() == result.summarise()
+
+
+def test_a_file_from_before_runs_were_kept_can_be_reported(tmp_path):
+    old = sorted((__import__("pathlib").Path(__file__).parents[1] / "data").glob("*.intarsia"))
+    assert old
+    for path in old:
+        study = intarsia.load(path)
+        data = study.summarise()
+        assert data.releases == () or study.run is not None
+        assert study.report(tmp_path / "r.html").stat().st_size > 100_000
+
+
+def test_sent_figures_are_those_of_the_run(result):
+    data = result.summarise()
+    sizes = [r for r in data.releases if (r.message, r.field) == ("reply.summary", "sizes")]
+    assert [(r.participants, r.times, r.entries) for r in sizes] == [(4, 4, 8)]
+    assert sum(p.bytes_out for p in data.parties) == sum(sum(e.bytes_out.values()) for e in result.run.exchanges)
+
+
+def _lights(result):
+    return {light.about: light for light in result.summarise().lights}
+
+
+def test_lights_see_what_is_wrong():
+    fine = _lights(intarsia.cluster(blobs("abc", ["x", "y", "z"], 3, 60), 3, random_state=0))
+    assert {light.state for light in fine.values()} == {State.GOOD}
+    assert not any(light.advice for light in fine.values())
+
+
+def test_a_bridge_is_pointed_out():
+    rng = np.random.default_rng(0)
+    rows = 8.0 * (np.arange(60) % 2)[:, None] + rng.normal(size=(60, 4))
+    a, b, c = (
+        {"p": rows[:, 0], "q": rows[:, 1]},
+        {"q": rows[:, 1], "r": rows[:, 2]},
+        {"r": rows[:, 2], "s": rows[:, 3]},
+    )
+    result = intarsia.cluster({"a": a, "b": b, "c": c}, 2, random_state=0)
+    light = _lights(result)["Participants share columns"]
+    assert light.state is State.CAUTION
+    assert "'b'" in light.seen
+    assert light.advice
+    assert result.summarise().bridges == ("b",)
+
+
+def test_many_empty_cells_and_few_rows_are_pointed_out():
+    lights = _lights(intarsia.cluster(blobs("ab", ["x", "y", "z"], 2, 60, missing=0.6), 2, random_state=0))
+    assert lights["Few cells are empty in columns that a participant has"].state is State.BAD
+    lights = _lights(intarsia.cluster(blobs("ab", ["x", "y", "z"], 2, 6), 2, random_state=0))
+    light = lights["Every number that left stands for several rows"]
+    assert (light.state, "'reply.summary values'" in light.seen) == (State.CAUTION, True)
+    lights = _lights(intarsia.cluster(blobs("ab", ["x", "y"], 2, 60), 2, scale="minmax", random_state=0))
+    assert "moments.low" in lights["Every number that left stands for several rows"].seen
+
+
+def test_versions_of_a_cluster_that_disagree_are_pointed_out():
+    rng = np.random.default_rng(0)
+    x = 4.0 * (np.arange(80) % 2) + rng.normal(size=80) / 4
+    shifted = {"x": x + 1.7}
+    lights = _lights(intarsia.cluster({"a": {"x": x}, "b": shifted}, 2, random_state=0, max_rounds=0))
+    assert lights["Participants' versions of a cluster agree"].state is State.GOOD
+    lights = _lights(intarsia.cluster({"a": {"x": x}, "b": {"x": x + 4.1}}, 2, random_state=0, max_rounds=0))
+    assert lights["Participants' versions of a cluster agree"].state is not State.GOOD
+
+
+def test_rounds_that_do_not_end_are_pointed_out():
+    lights = _lights(hospitals(max_rounds=1))
+    assert lights["Rounds came to rest"].state is State.BAD
+    assert "One round only" in _lights(hospitals(method="one_shot"))
+
+
+def test_one_participant_and_one_cluster_have_their_own_words():
+    alone = intarsia.cluster({"a": blobs("a", ["x", "y"], 2, 40)["a"]}, 2, random_state=0).summarise()
+    assert "ordinary clustering" in alone.headline[2]
+    one = intarsia.cluster(blobs("ab", ["x", "y"], 1, 40), 1, random_state=0).summarise()
+    assert "1 cluster." in one.headline[0]
+    assert one.title == "One clustering of a and b"
+
+
+def test_categories_are_one_column():
+    tables = {
+        "a": {"x": [1.0, 2, 8, 9] * 5, "sex": ["f", "m", "f", "m"] * 5},
+        "b": {"x": [1.0, 2, 8, 9] * 5, "sex": ["f", "m"] * 10},
+    }
+    data = intarsia.cluster(tables, 2, random_state=0).summarise()
+    assert [(c.name, c.levels) for c in data.columns] == [("x", ()), ("sex", ("f", "m"))]
+    assert data.shared[0].columns == 2
+    assert "sex" in data.methods
+
+
+def test_noise_is_told():
+    from sklearn.cluster import DBSCAN
+
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(0, 0.2, 30), rng.normal(9, 0.2, 30), [50.0]])
+    result = intarsia.cluster(
+        {"a": {"x": x}, "b": {"x": x}}, 2, method="one_shot", local=DBSCAN(eps=1.0), random_state=0, scale=None
+    )
+    data = result.summarise()
+    assert data.parties[0].rows - data.parties[0].labelled == 1
+    assert "2 belong to none" in data.headline[0]
+
+
+# -- the map ------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(2, 12), st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_points_in_the_plane_are_found_again(n, seed):
+    points = np.random.default_rng(seed).normal(size=(n, 2))
+    apart = np.linalg.norm(points[:, None] - points[None], axis=-1)
+    layout = flat_layout(apart)
+    assert np.allclose(np.linalg.norm(layout.points[:, None] - layout.points[None], axis=-1), apart, atol=1e-6)
+    assert layout.kept == pytest.approx(1.0)
+
+
+def test_what_cannot_be_compared_is_reached_over_others():
+    nan = np.nan
+    chain = np.array([[0, 1, nan], [1, 0, 2], [nan, 2, 0]])
+    points = flat_layout(chain).points
+    assert np.linalg.norm(points[0] - points[2]) == pytest.approx(3.0)
+    apart = flat_layout(np.array([[0, 1, nan], [1, 0, nan], [nan, nan, 0.0]])).points
+    assert np.linalg.norm(apart[0] - apart[2]) > 1.0
+    assert flat_layout(np.zeros((1, 1))).points.tolist() == [[0.0, 0.0]]
+    assert np.isfinite(flat_layout(np.full((3, 3), nan)).points).all()
+
+
+@given(st.integers(1, 10), st.integers(1, 6), st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_quick_distances_are_the_exact_ones(n, d, seed):
+    rng = np.random.default_rng(seed)
+    values, seen = rng.normal(size=(n, d)) * 10, rng.random((n, d)) < 0.7
+    values = np.where(seen, values, 0.0)
+    extent = extent_of(values, seen)
+    exact = rescaled_distances(values, seen, values, seen, extent)
+    quick = quick_distances(values, seen, extent)
+    off = ~np.eye(n, dtype=bool)
+    assert np.array_equal(np.isnan(quick)[off], np.isnan(exact)[off])
+    assert np.allclose(quick[off], exact[off], atol=1e-6, equal_nan=True)
