@@ -1,10 +1,9 @@
-"""The command line as a user runs it: a real process, real files, a pseudo-terminal where it matters."""
+"""The command line as a user runs it: a real process, real files."""
 
 from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -232,29 +231,6 @@ def test_interrupted_it_leaves_nothing(tmp_path):
     assert "nothing was written" in rest
     assert "Traceback" not in rest
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.csv"]
-
-
-def test_on_a_terminal_progress_is_live(folder, tmp_path):
-    parent, child = pty.openpty()
-    process = subprocess.Popen(
-        [*INTARSIA, "fit", *FILES, "-x", "patient", "-k", "2", "-o", str(tmp_path / "s")], cwd=folder,
-        env={**ENVIRONMENT, "TERM": "xterm"}, stderr=child, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    os.close(child)
-    seen = b""
-    while True:
-        try:
-            chunk = os.read(parent, 4096)
-        except OSError:
-            break
-        if not chunk:
-            break
-        seen += chunk
-    assert process.wait(60) == 0
-    os.close(parent)
-    assert b"\x1b[" in seen
-    assert b"labels" in seen
-    assert not any(stamp in seen for stamp in (b"who has what: 3 participants",))
 
 
 def test_every_command_has_help_with_an_example(tmp_path):

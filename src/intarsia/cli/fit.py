@@ -20,6 +20,7 @@ import typer
 from intarsia._version import __version__
 from intarsia.cli.console import Watch, out, print_json
 from intarsia.cli.files import read, sources
+from intarsia.cli.forecast import forecast_for
 from intarsia.estimators import ClusteringResult
 from intarsia.estimators.one_call import estimator_for
 from intarsia.exceptions import InputError, SettingError, quote
@@ -72,7 +73,7 @@ def fit(
     tables, ids = {}, {}
     for source in given:
         tables[source.name], ids[source.name] = _columns(read(source), source.name, id_column, set(leave_out or ()))
-    with Watch(quiet=quiet or json) as watch:
+    with Watch(quiet=quiet or json, forecast=forecast_for(model)) as watch:
         result = model.fit_result(tables, watch)
     record = _record(result, method, k, settings, {s.name: str(s.path) for s in given}, started)
     _write(result, output, ids, record)
