@@ -43,8 +43,13 @@ def print_json(thing: Any) -> None:
 
 
 def harmless(text: str, *, lines: bool = False) -> str:
-    """Without what would steer a terminal: names may hold anything. Print it as ``Text``, for it may look like markup."""
+    """Without what would steer a terminal: names may hold anything."""
     return "".join(c if c.isprintable() or (lines and c == "\n") else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Text with names in it, which may look like markup, and are not."""
+    return Text(harmless(text, lines=True), style)
 
 
 def few(names: Sequence[str], width: int | None = None) -> str:
@@ -139,7 +144,7 @@ class Watch:
             return
         self._said = self._clock()
         said = "; ".join(part for part in (*parts, time_left(self._forecast.left())) if part)
-        err.print(Text(f"{time.strftime('%H:%M:%S')} {self._what}: {said}"), soft_wrap=True)
+        err.print(plain(f"{time.strftime('%H:%M:%S')} {self._what}: {said}"), soft_wrap=True)
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         """The live line: what matters most first, and names in whatever columns remain."""
