@@ -221,7 +221,7 @@ def test_interrupted_it_leaves_nothing(tmp_path):
     )
     assert process.stderr is not None
     for line in process.stderr:  # in the middle of it
-        if "local clusters" in line:
+        if "how many clusters" in line:
             break
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
@@ -231,6 +231,59 @@ def test_interrupted_it_leaves_nothing(tmp_path):
     assert "nothing was written" in rest
     assert "Traceback" not in rest
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.csv"]
+
+
+def press_at(function, *arguments, where):
+    """Run a command, and press Ctrl-C just as it calls ``function``."""
+    module, _, name = function.rpartition(".")
+    code = (
+        f"import os, signal, sys\nfrom intarsia.cli import main\nfrom intarsia.cli import {module} as module\n"
+        f"real = module.{name}\n"
+        "def pressed(*given):\n    os.kill(os.getpid(), signal.SIGINT)\n    return real(*given)\n"
+        f"module.{name} = pressed\nmain(sys.argv[1:])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=where,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr.replace("\n", "")
+
+
+def test_interrupted_it_says_what_is_there(folder, tmp_path):
+    study = tmp_path / "study"
+    fit = ("fit", "a.csv", "-x", "patient", "-q", "-o", study, "-k")
+    nothing = "interrupted; nothing was written. The same command starts again."
+    assert press_at("fit.read", *fit, 2, where=folder) == nothing
+    assert press_at("fit._write_labels", *fit, 2, where=folder) == nothing
+    assert list(tmp_path.iterdir()) == []
+    # too late: what has begun to take its place takes it
+    late = press_at("fit._replace", *fit, 2, where=folder)
+    assert late == f"interrupted, but {study.resolve()} was written before, and is whole."
+    assert json.loads((study / "run.json").read_text())["n_clusters"] == 2
+    assert press_at("fit._write_labels", *fit, 3, "--force", where=folder) == nothing
+    assert json.loads((study / "run.json").read_text())["n_clusters"] == 2
+    assert "was written before" in press_at("fit._replace", *fit, 3, "--force", where=folder)
+    assert json.loads((study / "run.json").read_text())["n_clusters"] == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["study"]
+    assert press_at("predict.read", "predict", study, "a.csv", "-o", tmp_path / "new.csv", where=folder) == nothing
+    assert press_at("check.read", "check", "a.csv", where=folder) == nothing
+
+
+def test_interrupted_while_it_is_loaded_it_says_so_too(tmp_path):
+    code = (
+        "import sys\nfrom intarsia.cli import main\n"
+        "class Press:\n    def find_spec(self, name, *_):\n        if name == 'rich':\n            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Press())\nmain(['version'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted; nothing was written. The same command starts again.\n")
 
 
 def test_every_command_has_help_with_an_example(tmp_path):
@@ -249,3 +302,11 @@ def test_hostile_names_are_text(tmp_path):
     run("fit", "[bold]a.csv", "-k", 2, "-o", "s", where=tmp_path)
     assert (tmp_path / "s" / "labels" / "[bold]a.csv").exists()
     assert Path(tmp_path / "s" / "centroids.csv").read_text().count(name) == 2
+    hostile = "[red]:smile:\x1b[2J"
+    pl.DataFrame({hostile: [1.0, 2.0], "z": [1.0, 2.0]}).write_csv(tmp_path / "h.csv")
+    for done in (
+        run("check", f"{hostile}=h.csv", where=tmp_path),
+        run("fit", "h.csv", "--id", "y", where=tmp_path, rc=1),
+    ):
+        assert "[red]:smile:�[2J" in done.stdout + done.stderr
+        assert "\x1b" not in done.stdout + done.stderr

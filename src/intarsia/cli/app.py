@@ -10,16 +10,18 @@ import warnings
 from collections.abc import Sequence
 
 import typer
+from rich.text import Text
 
 from intarsia.cli.check import check
-from intarsia.cli.console import err
+from intarsia.cli.console import err, plain
 from intarsia.cli.explain import explain
 from intarsia.cli.fit import fit
+from intarsia.cli.interrupts import INTERRUPTED
 from intarsia.cli.others import datasets, demo, version
 from intarsia.cli.predict import predict
 from intarsia.exceptions import IntarsiaError, IntarsiaWarning
 
-DEBUG, INTERRUPTED = "--debug", 130
+DEBUG = "--debug"
 
 app = typer.Typer(
     name="intarsia",
@@ -47,9 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except IntarsiaError as error:
         if debug:
             raise
-        err.print(f"[bold red]Error:[/] {_plain(str(error))}", highlight=False, soft_wrap=True)
+        _say("Error:", "bold red", str(error))
         sys.exit(1)
-    except (KeyboardInterrupt, typer.Abort):
+    except typer.Abort:
         code = INTERRUPTED
     except Exception as error:
         if debug or not (hasattr(error, "show") and hasattr(error, "exit_code")):
@@ -57,14 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()  # the command line itself is wrong
         sys.exit(error.exit_code)
     if code == INTERRUPTED:
-        err.print("interrupted; nothing was written. The same command starts again.", highlight=False)
+        raise KeyboardInterrupt  # which typer takes for an exit code
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _show(message: Warning | str, *_: object) -> None:
-    err.print(f"[bold yellow]Note:[/] {_plain(str(message))}", highlight=False, soft_wrap=True)
+    _say("Note:", "bold yellow", str(message))
 
 
-def _plain(text: str) -> str:
-    """Names may look like markup, and are not."""
-    return text.replace("[", r"\[")
+def _say(kind: str, style: str, message: str) -> None:
+    err.print(Text.assemble((kind, style), " ", plain(message)), soft_wrap=True)

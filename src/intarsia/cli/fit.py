@@ -21,6 +21,7 @@ from intarsia._version import __version__
 from intarsia.cli.console import Watch, out, print_json
 from intarsia.cli.files import read, sources
 from intarsia.cli.forecast import forecast_for
+from intarsia.cli.interrupts import uninterrupted, written
 from intarsia.estimators import ClusteringResult
 from intarsia.estimators.one_call import estimator_for
 from intarsia.exceptions import InputError, SettingError, quote
@@ -152,12 +153,15 @@ def _write(result: ClusteringResult, output: Path, ids: dict[str, list[Any] | No
         result.to_frame("polars").write_csv(beside / "centroids.csv")
         (beside / RUN).write_text(jsonlib.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
         beside.chmod(0o777 & ~umask())
-        _replace(output, beside)
+        with uninterrupted():
+            _replace(output, beside)
+            written(output)
     except OSError as error:
         raise InputError(f"{output} cannot be written: {error.strerror}.") from error
     finally:
         if beside is not None:
-            shutil.rmtree(beside, ignore_errors=True)
+            with uninterrupted():
+                shutil.rmtree(beside, ignore_errors=True)
 
 
 def _replace(output: Path, beside: Path) -> None:
