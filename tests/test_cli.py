@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -286,13 +288,75 @@ def test_interrupted_while_it_is_loaded_it_says_so_too(tmp_path):
     assert (done.returncode, done.stderr) == (130, "interrupted; nothing was written. The same command starts again.\n")
 
 
-def test_every_command_has_help_with_an_example(tmp_path):
-    top = run("--help", where=tmp_path).stdout
-    for command in ("check", "fit", "predict", "explain", "demo", "datasets", "version"):
-        assert command in top
-        assert "Example" in run(command, "--help", where=tmp_path).stdout
+COMMANDS = ("check", "fit", "predict", "explain", "demo", "datasets", "version")
+
+
+def test_every_command_has_help_with_an_example_in_80_columns(tmp_path):
+    for command in ("", *COMMANDS):
+        done = subprocess.run(
+            [*INTARSIA, *([command] if command else []), "--help"],
+            cwd=tmp_path,
+            env={**ENVIRONMENT, "COLUMNS": "80"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        lines = [line.strip() for line in done.stdout.splitlines()]
+        assert max(map(len, lines)) <= 80
+        assert [line for line in lines if line.startswith(f"Example: intarsia {command}")], command
+        assert not re.search(
+            r"with  and|\[/", done.stdout
+        )  # brackets that were taken for markup, or markup for brackets
     assert json.loads(run("version", "--json", where=tmp_path).stdout)["intarsia"] == intarsia.__version__
     assert "heart_disease" in run("datasets", where=tmp_path).stdout
+
+
+def test_help_and_how_to_name_every_command_and_exit_code(tmp_path):
+    top = " ".join(run("--help", where=tmp_path).stdout.split())
+    page = (Path(__file__).parent.parent / "docs/how-to/command-line.md").read_text()
+    assert "[parties] and [settings]" in run("fit", "--help", where=tmp_path).stdout
+    for text in (top, page.replace("`", "")):
+        said = text.partition("Exit codes:")[2]
+        assert said.startswith(
+            " 0 done, 1 something about the input or the run, 2 the command line itself, 3 check says no, 130 interrupted."
+        )
+        assert all(command in text for command in COMMANDS)
+
+
+def completed(*words, where):
+    """What bash would offer for the last of these words, by the script that ``--show-completion`` prints."""
+    script = (
+        'eval "$(intarsia --show-completion)"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))\n'
+        'complete -p intarsia >&2; _intarsia_completion intarsia; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script, "bash", *words],
+        cwd=where,
+        env={**ENVIRONMENT, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    # where nothing is offered, bash completes names of files
+    assert done.stderr == "complete -o default -F _intarsia_completion intarsia\n"
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_completes_commands_and_options(folder):
+    assert set(completed("intarsia", "", where=folder)) == set(COMMANDS)
+    assert completed("intarsia", "f", where=folder) == ["fit"]
+    assert completed("intarsia", "fit", "a.csv", "--o", where=folder) == ["--one-shot", "--output"]
+    assert completed("intarsia", "fit", "a", where=folder) == []
+    assert completed("intarsia", "fit", "-o", "st", where=folder) == []
+
+
+def test_help_and_completion_load_no_mathematics():
+    code = "import sys, intarsia.cli.app\nprint([name for name in ('sklearn', 'scipy', 'narwhals') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_hostile_names_are_text(tmp_path):

@@ -1,6 +1,7 @@
 """``intarsia``: every command, and what happens when one fails.
 
 Exit codes: 0 done, 1 something about the input or the run, 2 the command line itself, 3 ``check`` says no, 130 interrupted.
+Commands load what they work with when they run, so that --help and the completion of a word in a shell do not wait for it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ app = typer.Typer(
     name="intarsia",
     help="One clustering over tables that share only some of their columns and none of their rows. "
     f"{DEBUG} anywhere shows where an error came from.",
-    epilog="Example: intarsia check a.csv b.parquet && intarsia fit a.csv b.parquet -k 3 -o study/",
+    epilog="Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]\n\n"
+    "Exit codes: 0 done, 1 something about the input or the run, 2 the command line itself, "
+    "3 [bold]check[/] says no, 130 interrupted.",
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="rich",
@@ -45,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.showwarning = _show  # type: ignore[assignment]
     warnings.simplefilter("always", IntarsiaWarning)
     try:
-        code = app([text for text in given if text != DEBUG], standalone_mode=False)
+        code = app([text for text in given if text != DEBUG], prog_name="intarsia", standalone_mode=False)
     except IntarsiaError as error:
         if debug:
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
@@ -12,8 +12,9 @@ from rich.text import Text
 
 from intarsia.cli.console import out, plain, print_json
 from intarsia.cli.files import read, sources
-from intarsia.feasibility import Feasibility, check_feasibility
-from intarsia.frames import kinds_of
+
+if TYPE_CHECKING:
+    from intarsia.feasibility import Feasibility
 
 NO = 3
 _MOST = 40  # columns in the table; more would be no overview
@@ -28,8 +29,13 @@ def check(
 ) -> None:
     """Say who sees what and whether a joint clustering makes sense, from names and kinds of columns alone.
 
-    Exit code 3 if it does not. Example: [bold]intarsia check a.csv b.parquet c.xlsx[/]
+    Exit code 3 if it does not.
+
+    Example: [bold]intarsia check a.csv b.parquet c.xlsx[/]
     """
+    from intarsia.feasibility import check_feasibility
+    from intarsia.frames import kinds_of
+
     left_out = set(leave_out or ())
     has, rows = {}, {}
     for source in sources(files):

@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from intarsia.cli.console import out, plain, print_json
-from intarsia.estimators import load
 
 
 def explain(
@@ -24,6 +23,8 @@ def explain(
 
     Example: [bold]intarsia explain study/[/]
     """
+    from intarsia.estimators import load
+
     result = load(study / "model.intarsia" if study.is_dir() else study)
     found = result.explain()
     if json:

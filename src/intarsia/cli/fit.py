@@ -12,7 +12,7 @@ import tomllib
 from dataclasses import asdict
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import polars as pl
 import typer
@@ -22,10 +22,10 @@ from intarsia.cli.console import Watch, out, print_json
 from intarsia.cli.files import read, sources
 from intarsia.cli.forecast import forecast_for
 from intarsia.cli.interrupts import uninterrupted, written
-from intarsia.estimators import ClusteringResult
-from intarsia.estimators.one_call import estimator_for
 from intarsia.exceptions import InputError, SettingError, quote
-from intarsia.storage import umask
+
+if TYPE_CHECKING:
+    from intarsia.estimators import ClusteringResult
 
 MODEL, RUN = "model.intarsia", "run.json"
 STUDY = {MODEL, RUN, "labels", "centroids.csv"}
@@ -47,7 +47,7 @@ def fit(
     scale: Annotated[str | None, typer.Option(help="auto (default), standard, minmax, robust, none.")] = None,
     missing: Annotated[str | None, typer.Option(help="observed (default), impute, drop, error.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random (default 0).")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with [parties] and [settings].")] = None,
+    config: Annotated[Path | None, typer.Option(help=r"A TOML file with \[parties] and \[settings].")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a study that is there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
@@ -56,6 +56,8 @@ def fit(
 
     Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]
     """
+    from intarsia.estimators.one_call import estimator_for
+
     parties, settings = _configured(config)
     given = sources([*parties, *(files or ())])
     if not given:
@@ -143,6 +145,8 @@ def _record(
 
 def _write(result: ClusteringResult, output: Path, ids: dict[str, list[Any] | None], record: dict[str, Any]) -> None:
     """A whole study or none: beside the place first, then into it. A study that is there is put back should that fail."""
+    from intarsia.storage import umask
+
     output = output.resolve()
     beside: Path | None = None
     try:

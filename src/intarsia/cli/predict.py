@@ -11,7 +11,6 @@ import typer
 
 from intarsia.cli.console import err, plain, print_json
 from intarsia.cli.files import read, sources, write_text
-from intarsia.estimators import load
 from intarsia.exceptions import InputError, SettingError
 
 
@@ -31,6 +30,8 @@ def predict(
 
     Example: [bold]intarsia predict study/ new.csv -o labels.csv[/]
     """
+    from intarsia.estimators import load
+
     study = load(model / "model.intarsia" if model.is_dir() else model)
     (source,) = sources([file])
     table = read(source)
