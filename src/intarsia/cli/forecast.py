@@ -15,7 +15,10 @@ _TRIAL = "trial"  # rounds in which groupings are compared, and which end whethe
 
 
 class Left(NamedTuple):
-    """Seconds until the rounds are over, or, outside of rounds, the step; more than that is never known."""
+    """Seconds until the rounds are over, or, outside of rounds, the step; more than that is never known.
+
+    How many rounds there will be is known only as the most that it should be.
+    """
 
     seconds: float
     of_step: bool = False
@@ -69,10 +72,10 @@ class Forecast:
         step = self._left_of_step()
         if step is None:
             return None
-        further, at_most = self._further_rounds() if self._in_rounds else (0, False)
+        further = self._further_rounds() if self._in_rounds else 0
         a_round = self._clock() - self._started + step
         seconds = step + further * a_round
-        return Left(seconds, not self._in_rounds, at_most) if seconds > 0 else None
+        return Left(seconds, of_step=not self._in_rounds, at_most=further > 0) if seconds > 0 else None
 
     def _left_of_step(self) -> float | None:
         expected = [self._expected(name) for name in self.waiting]
@@ -90,22 +93,23 @@ class Forecast:
             return before[name] * _pace(self._now, before)
         return sum(self._now.values()) / len(self._now) if self._now else None
 
-    def _further_rounds(self) -> tuple[int, bool]:
-        """How many rounds after this one, and whether that is only the most there can be.
+    def _further_rounds(self) -> int:
+        """How many rounds after this one, at most.
 
-        The movement m shrinks by a factor q each round, so that m qⁿ ≤ tol after n = ⌈log(tol / m) / log q⌉ rounds.
+        The movement m shrinks by a factor q each round, so that m qⁿ ≤ tol after n = ⌈log(tol / m) / log q⌉ rounds. Most
+        runs are over before that: once no row changes sides any more, nothing moves at all.
         """
         most = max((self._max_rounds or 0) - len(self._rounds) - 1, 0)
         kind, movement = self._rounds[-1] if self._rounds else (_TRIAL, math.nan)
         if kind == _TRIAL:
-            return most, most > 0
+            return most
         if movement <= self._tol:
-            return 0, False
+            return 0
         q = _shrinking(_same_kind(self._rounds)[-_STEPS - 1 :])
         if q is None or self._tol <= 0:
-            return most, most > 0
+            return most
         n = math.ceil(math.log(self._tol / movement) / math.log(q))
-        return min(n - 1, most), False
+        return min(n - 1, most)
 
 
 def forecast_for(estimator: Any) -> Forecast:
