@@ -1,10 +1,11 @@
-"""The command line as a user runs it: a real process, real files, a pseudo-terminal where it matters."""
+"""The command line as a user runs it: a real process, real files."""
 
 from __future__ import annotations
 
 import json
 import os
-import pty
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,7 +76,13 @@ def test_fit_writes_a_study_that_explain_and_predict_read(folder, tmp_path):
     done = run("fit", *FILES, "-k", 2, "--id", "patient", "-o", study, where=folder)
     assert "2 clusters of 180 rows" in done.stdout
     assert "round 1" in done.stderr
-    assert sorted(path.name for path in study.iterdir()) == ["centroids.csv", "labels", "model.intarsia", "run.json"]
+    assert sorted(path.name for path in study.iterdir()) == [
+        "centroids.csv",
+        "labels",
+        "model.intarsia",
+        "report.html",
+        "run.json",
+    ]
     labels = pl.read_csv(study / "labels" / "clinic c.csv")
     assert labels.columns == ["id", "cluster"]
     assert labels["id"].to_list() == [f"c-{k}" for k in range(60)]
@@ -222,7 +229,7 @@ def test_interrupted_it_leaves_nothing(tmp_path):
     )
     assert process.stderr is not None
     for line in process.stderr:  # in the middle of it
-        if "local clusters" in line:
+        if "how many clusters" in line:
             break
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
@@ -234,36 +241,128 @@ def test_interrupted_it_leaves_nothing(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.csv"]
 
 
-def test_on_a_terminal_progress_is_live(folder, tmp_path):
-    parent, child = pty.openpty()
-    process = subprocess.Popen(
-        [*INTARSIA, "fit", *FILES, "-x", "patient", "-k", "2", "-o", str(tmp_path / "s")], cwd=folder,
-        env={**ENVIRONMENT, "TERM": "xterm"}, stderr=child, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    os.close(child)
-    seen = b""
-    while True:
-        try:
-            chunk = os.read(parent, 4096)
-        except OSError:
-            break
-        if not chunk:
-            break
-        seen += chunk
-    assert process.wait(60) == 0
-    os.close(parent)
-    assert b"\x1b[" in seen
-    assert b"labels" in seen
-    assert not any(stamp in seen for stamp in (b"who has what: 3 participants",))
+def press_at(function, *arguments, where):
+    """Run a command, and press Ctrl-C just as it calls ``function``."""
+    module, _, name = function.rpartition(".")
+    code = (
+        f"import os, signal, sys\nfrom intarsia.cli import main\nfrom intarsia.cli import {module} as module\n"
+        f"real = module.{name}\n"
+        "def pressed(*given):\n    os.kill(os.getpid(), signal.SIGINT)\n    return real(*given)\n"
+        f"module.{name} = pressed\nmain(sys.argv[1:])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=where,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr.replace("\n", "")
 
 
-def test_every_command_has_help_with_an_example(tmp_path):
-    top = run("--help", where=tmp_path).stdout
-    for command in ("check", "fit", "predict", "explain", "demo", "datasets", "version"):
-        assert command in top
-        assert "Example" in run(command, "--help", where=tmp_path).stdout
+def test_interrupted_it_says_what_is_there(folder, tmp_path):
+    study = tmp_path / "study"
+    fit = ("fit", "a.csv", "-x", "patient", "-q", "-o", study, "-k")
+    nothing = "interrupted; nothing was written. The same command starts again."
+    assert press_at("fit.read", *fit, 2, where=folder) == nothing
+    assert press_at("fit._write_labels", *fit, 2, where=folder) == nothing
+    assert list(tmp_path.iterdir()) == []
+    # too late: what has begun to take its place takes it
+    late = press_at("fit._replace", *fit, 2, where=folder)
+    assert late == f"interrupted, but {study.resolve()} was written before, and is whole."
+    assert json.loads((study / "run.json").read_text())["n_clusters"] == 2
+    assert press_at("fit._write_labels", *fit, 3, "--force", where=folder) == nothing
+    assert json.loads((study / "run.json").read_text())["n_clusters"] == 2
+    assert "was written before" in press_at("fit._replace", *fit, 3, "--force", where=folder)
+    assert json.loads((study / "run.json").read_text())["n_clusters"] == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["study"]
+    assert press_at("predict.read", "predict", study, "a.csv", "-o", tmp_path / "new.csv", where=folder) == nothing
+    assert press_at("check.read", "check", "a.csv", where=folder) == nothing
+
+
+def test_interrupted_while_it_is_loaded_it_says_so_too(tmp_path):
+    code = (
+        "import sys\nfrom intarsia.cli import main\n"
+        "class Press:\n    def find_spec(self, name, *_):\n        if name == 'rich':\n            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Press())\nmain(['version'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted; nothing was written. The same command starts again.\n")
+
+
+COMMANDS = ("check", "fit", "predict", "explain", "report", "demo", "datasets", "version")
+
+
+def test_every_command_has_help_with_an_example_in_80_columns(tmp_path):
+    for command in ("", *COMMANDS):
+        done = subprocess.run(
+            [*INTARSIA, *([command] if command else []), "--help"],
+            cwd=tmp_path,
+            env={**ENVIRONMENT, "COLUMNS": "80"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        lines = [line.strip() for line in done.stdout.splitlines()]
+        assert max(map(len, lines)) <= 80
+        assert [line for line in lines if line.startswith(f"Example: intarsia {command}")], command
+        assert not re.search(
+            r"with  and|\[/", done.stdout
+        )  # brackets that were taken for markup, or markup for brackets
     assert json.loads(run("version", "--json", where=tmp_path).stdout)["intarsia"] == intarsia.__version__
     assert "heart_disease" in run("datasets", where=tmp_path).stdout
+
+
+def test_help_and_how_to_name_every_command_and_exit_code(tmp_path):
+    top = " ".join(run("--help", where=tmp_path).stdout.split())
+    page = (Path(__file__).parent.parent / "docs/how-to/command-line.md").read_text()
+    assert "[parties] and [settings]" in run("fit", "--help", where=tmp_path).stdout
+    for text in (top, page.replace("`", "")):
+        said = text.partition("Exit codes:")[2]
+        assert said.startswith(
+            " 0 done, 1 something about the input or the run, 2 the command line itself, 3 check says no, 130 interrupted."
+        )
+        assert all(command in text for command in COMMANDS)
+
+
+def completed(*words, where):
+    """What bash would offer for the last of these words, by the script that ``--show-completion`` prints."""
+    script = (
+        'eval "$(intarsia --show-completion)"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))\n'
+        'complete -p intarsia >&2; _intarsia_completion intarsia; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script, "bash", *words],
+        cwd=where,
+        env={**ENVIRONMENT, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    # where nothing is offered, bash completes names of files
+    assert done.stderr == "complete -o default -F _intarsia_completion intarsia\n"
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_completes_commands_and_options(folder):
+    assert set(completed("intarsia", "", where=folder)) == set(COMMANDS)
+    assert completed("intarsia", "f", where=folder) == ["fit"]
+    assert completed("intarsia", "fit", "a.csv", "--o", where=folder) == ["--one-shot", "--output"]
+    assert completed("intarsia", "fit", "a", where=folder) == []
+    assert completed("intarsia", "fit", "-o", "st", where=folder) == []
+
+
+def test_help_and_completion_load_no_mathematics():
+    code = "import sys, intarsia.cli.app\nprint([name for name in ('sklearn', 'scipy', 'narwhals') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_hostile_names_are_text(tmp_path):
@@ -273,3 +372,11 @@ def test_hostile_names_are_text(tmp_path):
     run("fit", "[bold]a.csv", "-k", 2, "-o", "s", where=tmp_path)
     assert (tmp_path / "s" / "labels" / "[bold]a.csv").exists()
     assert Path(tmp_path / "s" / "centroids.csv").read_text().count(name) == 2
+    hostile = "[red]:smile:\x1b[2J"
+    pl.DataFrame({hostile: [1.0, 2.0], "z": [1.0, 2.0]}).write_csv(tmp_path / "h.csv")
+    for done in (
+        run("check", f"{hostile}=h.csv", where=tmp_path),
+        run("fit", "h.csv", "--id", "y", where=tmp_path, rc=1),
+    ):
+        assert "[red]:smile:�[2J" in done.stdout + done.stderr
+        assert "\x1b" not in done.stdout + done.stderr

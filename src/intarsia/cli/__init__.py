@@ -5,8 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from intarsia.cli.interrupts import INTERRUPTED, farewell
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command, and should it be interrupted, say what is there."""
+    try:
+        _run(arguments)
+    except KeyboardInterrupt:
+        sys.stderr.write(farewell() + "\n")
+        sys.exit(INTERRUPTED)
+
+
+def _run(arguments: Sequence[str] | None) -> None:
     """Run a command, if what it needs is installed."""
     try:
         import polars as pl  # noqa: F401

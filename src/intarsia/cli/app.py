@@ -1,6 +1,7 @@
 """``intarsia``: every command, and what happens when one fails.
 
 Exit codes: 0 done, 1 something about the input or the run, 2 the command line itself, 3 ``check`` says no, 130 interrupted.
+Commands load what they work with when they run, so that --help and the completion of a word in a shell do not wait for it.
 """
 
 from __future__ import annotations
@@ -10,23 +11,27 @@ import warnings
 from collections.abc import Sequence
 
 import typer
+from rich.text import Text
 
 from intarsia.cli.check import check
-from intarsia.cli.console import err
+from intarsia.cli.console import err, plain
 from intarsia.cli.explain import explain
 from intarsia.cli.fit import fit
+from intarsia.cli.interrupts import INTERRUPTED
 from intarsia.cli.others import datasets, demo, version
 from intarsia.cli.predict import predict
 from intarsia.cli.report import report
 from intarsia.exceptions import IntarsiaError, IntarsiaWarning
 
-DEBUG, INTERRUPTED = "--debug", 130
+DEBUG = "--debug"
 
 app = typer.Typer(
     name="intarsia",
     help="One clustering over tables that share only some of their columns and none of their rows. "
     f"{DEBUG} anywhere shows where an error came from.",
-    epilog="Example: intarsia check a.csv b.parquet && intarsia fit a.csv b.parquet -k 3 -o study/",
+    epilog="Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]\n\n"
+    "Exit codes: 0 done, 1 something about the input or the run, 2 the command line itself, "
+    "3 [bold]check[/] says no, 130 interrupted.",
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="rich",
@@ -44,13 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.showwarning = _show  # type: ignore[assignment]
     warnings.simplefilter("always", IntarsiaWarning)
     try:
-        code = app([text for text in given if text != DEBUG], standalone_mode=False)
+        code = app([text for text in given if text != DEBUG], prog_name="intarsia", standalone_mode=False)
     except IntarsiaError as error:
         if debug:
             raise
-        err.print(f"[bold red]Error:[/] {_plain(str(error))}", highlight=False, soft_wrap=True)
+        _say("Error:", "bold red", str(error))
         sys.exit(1)
-    except (KeyboardInterrupt, typer.Abort):
+    except typer.Abort:
         code = INTERRUPTED
     except Exception as error:
         if debug or not (hasattr(error, "show") and hasattr(error, "exit_code")):
@@ -58,14 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()  # the command line itself is wrong
         sys.exit(error.exit_code)
     if code == INTERRUPTED:
-        err.print("interrupted; nothing was written. The same command starts again.", highlight=False)
+        raise KeyboardInterrupt  # which typer takes for an exit code
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _show(message: Warning | str, *_: object) -> None:
-    err.print(f"[bold yellow]Note:[/] {_plain(str(message))}", highlight=False, soft_wrap=True)
+    _say("Note:", "bold yellow", str(message))
 
 
-def _plain(text: str) -> str:
-    """Names may look like markup, and are not."""
-    return text.replace("[", r"\[")
+def _say(kind: str, style: str, message: str) -> None:
+    err.print(Text.assemble((kind, style), " ", plain(message)), soft_wrap=True)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from intarsia.cli.console import out, print_json
+from intarsia.cli.console import out, plain, print_json
 from intarsia.cli.files import read, sources
-from intarsia.feasibility import Feasibility, check_feasibility
-from intarsia.frames import kinds_of
+
+if TYPE_CHECKING:
+    from intarsia.feasibility import Feasibility
 
 NO = 3
 _MOST = 40  # columns in the table; more would be no overview
@@ -28,8 +29,13 @@ def check(
 ) -> None:
     """Say who sees what and whether a joint clustering makes sense, from names and kinds of columns alone.
 
-    Exit code 3 if it does not. Example: [bold]intarsia check a.csv b.parquet c.xlsx[/]
+    Exit code 3 if it does not.
+
+    Example: [bold]intarsia check a.csv b.parquet c.xlsx[/]
     """
+    from intarsia.feasibility import check_feasibility
+    from intarsia.frames import kinds_of
+
     left_out = set(leave_out or ())
     has, rows = {}, {}
     for source in sources(files):
@@ -78,9 +84,9 @@ def show(report: Feasibility) -> None:
     view.add_column("column")
     for name in names:
         n = report.rows.get(name)
-        view.add_column(Text(name + (f"\n{n} rows" if n is not None else "")), justify="center")
+        view.add_column(plain(name + (f"\n{n} rows" if n is not None else "")), justify="center")
     for column in report.columns[:_MOST]:
-        view.add_row(Text(column), *(_mark(report, name, column) for name in names))
+        view.add_row(plain(column), *(_mark(report, name, column) for name in names))
     if len(report.columns) > _MOST:
         view.caption = f"and {len(report.columns) - _MOST} more columns"
     out.print(view)
@@ -99,8 +105,8 @@ def show(report: Feasibility) -> None:
         shown = ", ".join(f"{column} ({why})" for column, why in list(columns.items())[:5])
         lines.append(f"Not used at {name}: {shown}{' …' if len(columns) > 5 else ''}.")
     for line in lines:
-        out.print(Text(line))
-    out.print(Text(report.verdict(), style="bold green" if report.possible else "bold red"))
+        out.print(plain(line))
+    out.print(plain(report.verdict(), style="bold green" if report.possible else "bold red"))
 
 
 def _mark(report: Feasibility, name: str, column: str) -> Text:

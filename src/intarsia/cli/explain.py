@@ -11,8 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from intarsia.cli.console import out, print_json
-from intarsia.estimators import load
+from intarsia.cli.console import out, plain, print_json
 
 
 def explain(
@@ -24,6 +23,8 @@ def explain(
 
     Example: [bold]intarsia explain study/[/]
     """
+    from intarsia.estimators import load
+
     result = load(study / "model.intarsia" if study.is_dir() else study)
     found = result.explain()
     if json:
@@ -36,8 +37,8 @@ def explain(
             view.add_column(heading, justify="left" if heading in {"feature", "measured by"} else "right")
         for entry in [entry for entry in found if entry.cluster == k][:top]:
             view.add_row(
-                Text(entry.feature), f"{entry.mean:.4g}", f"{entry.mean_of_others:.4g}", f"{entry.difference:+.2f}",
-                Text(", ".join(entry.participants)),
+                plain(entry.feature), f"{entry.mean:.4g}", f"{entry.mean_of_others:.4g}", f"{entry.difference:+.2f}",
+                plain(", ".join(entry.participants)),
             )  # fmt: skip
         out.print(view)
     out.print(Text("difference: in standard deviations within clusters", style="dim"))

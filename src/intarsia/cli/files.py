@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from intarsia.cli.interrupts import uninterrupted, written
 from intarsia.exceptions import InputError, quote
 
 EMPTY = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
@@ -101,8 +102,10 @@ def _separator(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file, or say why it cannot be."""
+    """Write a whole file, or say why it cannot be."""
     try:
-        path.write_text(text, encoding="utf-8")
+        with uninterrupted():
+            path.write_text(text, encoding="utf-8")
+            written(path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}.") from error

@@ -12,7 +12,7 @@ import tomllib
 from dataclasses import asdict
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import polars as pl
 import typer
@@ -20,11 +20,13 @@ import typer
 from intarsia._version import __version__
 from intarsia.cli.console import Watch, out, print_json
 from intarsia.cli.files import read, sources
+from intarsia.cli.forecast import forecast_for
+from intarsia.cli.interrupts import uninterrupted, written
 from intarsia.cli.report import REPORT
-from intarsia.estimators import ClusteringResult
-from intarsia.estimators.one_call import estimator_for
 from intarsia.exceptions import InputError, SettingError, quote
-from intarsia.storage import umask
+
+if TYPE_CHECKING:
+    from intarsia.estimators import ClusteringResult
 
 MODEL, RUN = "model.intarsia", "run.json"
 STUDY = {MODEL, RUN, REPORT, "labels", "centroids.csv"}
@@ -46,7 +48,7 @@ def fit(
     scale: Annotated[str | None, typer.Option(help="auto (default), standard, minmax, robust, none.")] = None,
     missing: Annotated[str | None, typer.Option(help="observed (default), impute, drop, error.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random (default 0).")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with [parties] and [settings].")] = None,
+    config: Annotated[Path | None, typer.Option(help=r"A TOML file with \[parties] and \[settings].")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a study that is there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
@@ -55,6 +57,8 @@ def fit(
 
     Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]
     """
+    from intarsia.estimators.one_call import estimator_for
+
     parties, settings = _configured(config)
     given = sources([*parties, *(files or ())])
     if not given:
@@ -73,7 +77,7 @@ def fit(
     tables, ids = {}, {}
     for source in given:
         tables[source.name], ids[source.name] = _columns(read(source), source.name, id_column, set(leave_out or ()))
-    with Watch(quiet=quiet or json) as watch:
+    with Watch(quiet=quiet or json, forecast=forecast_for(model)) as watch:
         result = model.fit_result(tables, watch)
     record = _record(result, method, k, settings, {s.name: str(s.path) for s in given}, started)
     _write(result, output, ids, record)
@@ -81,7 +85,8 @@ def fit(
         print_json(record)
         return
     out.print(str(result), highlight=False)
-    out.print(f"written: {output}/ ({MODEL}, labels/, {REPORT}, centroids.csv, {RUN})", highlight=False, soft_wrap=True)
+    made = f"written: {output}/ ({MODEL}, labels/, {REPORT}, centroids.csv, {RUN})"
+    out.print(made, highlight=False, markup=False, soft_wrap=True)
 
 
 def _configured(path: Path | None) -> tuple[list[str], dict[str, Any]]:
@@ -142,6 +147,8 @@ def _record(
 
 def _write(result: ClusteringResult, output: Path, ids: dict[str, list[Any] | None], record: dict[str, Any]) -> None:
     """A whole study or none: beside the place first, then into it. A study that is there is put back should that fail."""
+    from intarsia.storage import umask
+
     output = output.resolve()
     beside: Path | None = None
     try:
@@ -153,12 +160,15 @@ def _write(result: ClusteringResult, output: Path, ids: dict[str, list[Any] | No
         result.report(beside / REPORT)
         (beside / RUN).write_text(jsonlib.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
         beside.chmod(0o777 & ~umask())
-        _replace(output, beside)
+        with uninterrupted():
+            _replace(output, beside)
+            written(output)
     except OSError as error:
         raise InputError(f"{output} cannot be written: {error.strerror}.") from error
     finally:
         if beside is not None:
-            shutil.rmtree(beside, ignore_errors=True)
+            with uninterrupted():
+                shutil.rmtree(beside, ignore_errors=True)
 
 
 def _replace(output: Path, beside: Path) -> None:

@@ -13,7 +13,10 @@ from intarsia.cli.console import out, print_json
 
 
 def demo() -> None:
-    """Cluster four real hospitals that measured different things, and show the result. Example: [bold]intarsia demo[/]"""
+    """Cluster four real hospitals that measured different things, and show the result.
+
+    Example: [bold]intarsia demo[/]
+    """
     from intarsia.demo import main
 
     main([])
@@ -22,7 +25,10 @@ def demo() -> None:
 def datasets(
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """List the datasets that the package knows, and whether they are there. Example: [bold]intarsia datasets[/]"""
+    """List the datasets that the package knows, and whether they are there.
+
+    Example: [bold]intarsia datasets[/]
+    """
     from intarsia.datasets.fetching import known
 
     found = known()
@@ -36,7 +42,10 @@ def datasets(
 def version(
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Say which version this is, and of what it relies on. Example: [bold]intarsia version[/]"""
+    """Say which version this is, and of what it relies on.
+
+    Example: [bold]intarsia version --json[/]
+    """
     versions = {name: version_of(name) for name in ("numpy", "scipy", "scikit-learn", "narwhals", "msgspec", "polars")}
     if json:
         print_json({"intarsia": __version__, "python": platform.python_version(), **versions})

@@ -9,9 +9,8 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from intarsia.cli.console import err, print_json
+from intarsia.cli.console import err, plain, print_json
 from intarsia.cli.files import read, sources, write_text
-from intarsia.estimators import load
 from intarsia.exceptions import InputError, SettingError
 
 
@@ -31,6 +30,8 @@ def predict(
 
     Example: [bold]intarsia predict study/ new.csv -o labels.csv[/]
     """
+    from intarsia.estimators import load
+
     study = load(model / "model.intarsia" if model.is_dir() else model)
     (source,) = sources([file])
     table = read(source)
@@ -42,7 +43,7 @@ def predict(
     known = {*study.feature_names, *study.levels}
     unknown = [column for column in table.columns if column not in known and column != id_column]
     if unknown:
-        err.print(f"left out, because the study never saw them: {', '.join(unknown)}", highlight=False, markup=False)
+        err.print(plain(f"left out, because the study never saw them: {', '.join(unknown)}"))
     rows = table.select([column for column in table.columns if column in known and column != id_column])
     if not rows.columns:
         raise InputError(f"the file has none of the study's {len(known)} columns. Hint: intarsia explain names them.")
@@ -57,4 +58,4 @@ def predict(
         sys.stdout.write(text)
     else:
         write_text(output, text)
-        err.print(f"written: {output}", highlight=False, markup=False)
+        err.print(plain(f"written: {output}"))

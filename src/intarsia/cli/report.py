@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from intarsia.cli.console import err, out
-from intarsia.estimators import load
 from intarsia.exceptions import SettingError
 
 REPORT = "report.html"
@@ -30,6 +29,8 @@ def report(
 
     Example: [bold]intarsia report study/ --open[/]
     """
+    from intarsia.estimators import load
+
     result = load(study / "model.intarsia" if study.is_dir() else study)
     if json:
         sys.stdout.write(result.summarise(title).to_json() + "\n")
