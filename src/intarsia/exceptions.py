@@ -108,6 +108,10 @@ class LocalAlgorithmError(IntarsiaError):
     """A participant's own clustering algorithm failed, or cannot do what the method asks of it."""
 
 
+class ReleaseError(IntarsiaError):
+    """A participant's own rules do not let out what was asked for."""
+
+
 class ProtocolError(IntarsiaError):
     """A message that is not what was agreed."""
 

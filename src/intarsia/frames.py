@@ -270,9 +270,9 @@ def gaps(filled: Mapping[str, BoolArray]) -> list[str]:
     return [f"{name} ({part:.1%})" for name, part in share.items() if part > 0]
 
 
-def without_empty_columns(table: Table) -> Table:
-    """A column that is all gaps is one that the owner does not have."""
-    empty = {name for name, there in table.filled.items() if not there.any()}
+def without_empty_columns(table: Table, fewest: int = 1) -> Table:
+    """A column that is all gaps, or has fewer filled cells than this, is one that the owner does not have."""
+    empty = {name for name, there in table.filled.items() if there.sum() < fewest}
     if not empty:
         return table
     kept = np.array([name not in empty for name in table.names], dtype=np.bool_)

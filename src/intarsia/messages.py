@@ -4,7 +4,8 @@ Every message is frozen and typed, and :func:`encode` / :func:`decode` turn it i
 Arrays travel as dtype, shape and raw bytes, never as pickles. Arrays about a participant's features are in the order
 of the names that the participant gave.
 
-A reply is content or :class:`Failure`, never both.
+A reply is content or :class:`Failure`, never both. ``suppressed`` says how much of it the participant's own rules held back:
+columns, levels, clusters, entries.
 """
 
 from __future__ import annotations
@@ -195,6 +196,7 @@ class Description(Message, frozen=True, tag="reply.description"):
     n_rows: int
     levels: dict[str, tuple[str, ...]] = {}
     moments: Moments | None = None
+    suppressed: dict[str, int] = {}
 
 
 class LocalSummary(Message, frozen=True, tag="reply.summary"):
@@ -220,6 +222,7 @@ class LocalSummary(Message, frozen=True, tag="reply.summary"):
     low: Array | None = None
     high: Array | None = None
     moments: Moments | None = None
+    suppressed: dict[str, int] = {}
 
 
 class Refined(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
@@ -238,6 +241,7 @@ class Refinement(Message, frozen=True, tag="reply.refinement"):
     """One answer for each set of centroids that was sent."""
 
     refined: tuple[Refined, ...]
+    suppressed: dict[str, int] = {}
 
 
 class Labelled(Message, frozen=True, tag="reply.labelled"):
@@ -250,6 +254,7 @@ class Labelled(Message, frozen=True, tag="reply.labelled"):
     sizes: Array
     counts: Array | None = None
     squares: Array | None = None
+    suppressed: dict[str, int] = {}
 
 
 class Failure(Message, frozen=True, tag="reply.failure"):

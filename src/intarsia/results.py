@@ -161,6 +161,19 @@ class Sent:
 
 
 @dataclass(frozen=True)
+class Suppressed:
+    """What a participant's own rules kept back of one kind of message: columns, levels, clusters or entries of centroids.
+
+    ``most`` is the largest number in any one message.
+    """
+
+    participant: str
+    message: str
+    what: str
+    most: int
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """How a result came about: settings, seed, versions, what was exchanged, and what a colleague would mention.
 
@@ -176,6 +189,7 @@ class RunRecord:
     exchanges: tuple[Exchange, ...] = ()
     sent: tuple[Sent, ...] = ()
     notes: tuple[str, ...] = ()
+    suppressed: tuple[Suppressed, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

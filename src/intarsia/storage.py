@@ -411,7 +411,7 @@ def _wrong_tree(tree: StoredTree | None, n_leaves: int) -> Iterator[str]:
 def _wrong_run(run: RunRecord | None, participants: set[str]) -> Iterator[str]:
     if run is None:
         return
-    spoken_of = {entry.participant for entry in run.sent}
+    spoken_of = {entry.participant for entry in run.sent} | {entry.participant for entry in run.suppressed}
     for exchange in run.exchanges:
         for by_name in (exchange.seconds, exchange.bytes_in, exchange.bytes_out):
             spoken_of |= set(by_name)

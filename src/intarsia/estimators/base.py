@@ -30,7 +30,8 @@ from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
 from intarsia.exceptions import MissingCellsError, SettingError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.frames import Table, read_table, settle_missing, table_of
-from intarsia.participant import Participant
+from intarsia.participant import Gate, Participant
+from intarsia.policy import OPEN, ReleasePolicy
 from intarsia.runtime import InProcessRuntime, Recorder, Watcher, drive
 
 MISSING = ("observed", "error", "impute", "drop")
@@ -50,6 +51,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     scale: str | None
     missing: Any
     random_state: Any
+    release: Any
 
     def fit(self, tables: Any, y: Any = None) -> Self:  # noqa: ARG002  (scikit-learn's signature)
         """Cluster one matrix, or the tables of several participants.
@@ -112,8 +114,9 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
                 f"{self._known_k} clusters were asked for of {n_rows} rows in all (n_samples={n_rows}). Hint: ask for fewer."
             )
         local, missing = (for_each(getattr(self, name), list(tables), name) for name in ("local", "missing"))
+        rules = for_each(self.release, list(tables), "release")
         participants = [
-            Participant(table, local[name], self.metric, missing[name] or OBSERVED)
+            Participant(table, local[name], self.metric, missing[name] or OBSERVED, Gate(rules[name] or OPEN))
             for name, table in zip(keys, tables.values(), strict=True)
         ]
         # one table is an ordinary clustering problem: K is K
@@ -134,6 +137,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             feature
             for column in FeatureSpace.union(names_of.values()).names
             for feature in (indicators({column: levels[column]}) if column in levels else (column,))
+            if feature in outcome.model.space  # a gate may have kept a column back
         )
         run = run_record(self, seed, started, recorder, [text for _, text in notes])
         return ClusteringResult(labels, local_labels, union, outcome, report, keys, run)
@@ -199,6 +203,9 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             check_one_of("missing", missing, MISSING)
         for estimator in self.local.values() if isinstance(self.local, Mapping) else [self.local]:
             check_clusterer("local", estimator)
+        for rules in self.release.values() if isinstance(self.release, Mapping) else [self.release]:
+            if rules is not None and not isinstance(rules, ReleasePolicy):
+                raise SettingError(f"release must be a ReleasePolicy or None. Got {rules!r} instead.")
         fixed = self.n_local_clusters
         for value in fixed.values() if isinstance(fixed, Mapping) else [fixed]:
             if value is not None:

@@ -75,6 +75,9 @@ class FederatedClustering(TableClusterer):
         the clusters make, which takes one more exchange. Memberships and ``predict`` go by it, too.
     random_state : int, RandomState or None
         Seed of everything random.
+    release : ReleasePolicy or mapping of participants to one, optional
+        What may leave each participant. Default: everything, for you hold all tables. ``ReleasePolicy()`` has the rules that
+        a participant of a federation starts with, and gives the result that one would.
 
     Attributes
     ----------
@@ -108,6 +111,7 @@ class FederatedClustering(TableClusterer):
         n_rivals: int = 3,
         model: str = "kmeans",
         random_state: Any = None,
+        release: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.aggregation = aggregation
@@ -126,6 +130,7 @@ class FederatedClustering(TableClusterer):
         self.n_rivals = n_rivals
         self.model = model
         self.random_state = random_state
+        self.release = release
 
     def _check_settings(self) -> None:
         super()._check_settings()

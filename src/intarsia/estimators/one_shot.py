@@ -43,7 +43,7 @@ class OneShotClustering(TableClusterer):
         Whether participants send the box around each cluster, so that proxies stay inside. A box shows the extreme values.
     fidelity : bool
         Whether participants measure how close proxies are to the rows they stand for; see ``result.fidelity``.
-    local, n_local_clusters, metric, scale, missing, n_starts, random_state
+    local, n_local_clusters, metric, scale, missing, n_starts, random_state, release
         As in :class:`FederatedClustering`; the local algorithm need not start from given centres. With ``scale``, each
         participant clusters in its own units and the coordinator brings the summaries to common ones: still one round.
         With K unknown a participant looks for up to 20 clusters, and takes as many as have clearly higher silhouettes than
@@ -81,6 +81,7 @@ class OneShotClustering(TableClusterer):
         n_starts: int = 30,
         allow_partial: bool = False,
         random_state: Any = None,
+        release: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.aggregation = aggregation
@@ -99,6 +100,7 @@ class OneShotClustering(TableClusterer):
         self.n_starts = n_starts
         self.allow_partial = allow_partial
         self.random_state = random_state
+        self.release = release
 
     def _check_settings(self) -> None:
         super()._check_settings()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from numbers import Integral, Real
 from typing import Any
@@ -17,6 +18,7 @@ import sklearn
 from sklearn.base import BaseEstimator
 
 from intarsia._version import __version__
+from intarsia.policy import ReleasePolicy
 from intarsia.results import RunRecord
 from intarsia.runtime import Recorder
 
@@ -42,11 +44,12 @@ def run_record(estimator: Any, seed: int, started: float, recorder: Recorder, no
         seconds=time.time() - started,
         exchanges=recorder.exchanges,
         sent=recorder.sent,
+        suppressed=recorder.suppressed,
         notes=tuple(notes),
     )
 
 
-def plain(setting: Any) -> Any:
+def plain(setting: Any) -> Any:  # noqa: PLR0911  (one kind each)
     """A setting as something that JSON can hold; of code only the name."""
     if setting is None or isinstance(setting, bool | str):
         return setting
@@ -56,6 +59,8 @@ def plain(setting: Any) -> Any:
         return float(setting)
     if isinstance(setting, Mapping):
         return {str(key): plain(value) for key, value in setting.items()}
+    if isinstance(setting, ReleasePolicy):
+        return asdict(setting)
     if isinstance(setting, BaseEstimator):
         return repr(setting)
     return getattr(setting, "__name__", type(setting).__name__)

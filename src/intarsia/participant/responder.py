@@ -49,6 +49,7 @@ from intarsia.messages import (
     Summarize,
     encode,
 )
+from intarsia.participant.gate import Gate
 from intarsia.participant.local import LEFT_OUT, Chosen, LocalAlgorithm, Rows, choose_labels
 from intarsia.participant.summary import summarize
 
@@ -60,10 +61,17 @@ class Participant:
     """Whoever holds private rows. ``handle`` is the only way to ask it anything; rows and labels never leave by it."""
 
     def __init__(
-        self, table: Table, local: Any = None, metric: Metric = "euclidean", missing: str = "observed"
+        self,
+        table: Table,
+        local: Any = None,
+        metric: Metric = "euclidean",
+        missing: str = "observed",
+        gate: Gate | None = None,
     ) -> None:
         self.name = table.owner
         self.last_error: Exception | None = None
+        self._gate = Gate() if gate is None else gate
+        table = self._gate.prepare(table)
         # rows in an order of their own for our k-means, so that the order they come in cannot matter; a local algorithm that
         # was given is used as it is, on the rows as they are
         self._order = np.arange(len(table)) if local is not None else _canonical_order(table.in_numbers())
@@ -97,7 +105,8 @@ class Participant:
         """Answer a request, or say why not: in names and counts only, whatever went wrong."""
         self.last_error = None
         try:
-            return self._answer(request)
+            self._gate.admit(request)
+            return self._gate.release(request, self._answer(request))
         except IntarsiaError as error:
             self.last_error = error
             return Failure(error=type(error).__name__, message=_about(self.name, error))
@@ -131,10 +140,11 @@ class Participant:
         asked = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False, n_proxies=0))
         if asked not in self._clustered:  # asked again, it answers the same, and need not compute it twice
             self._clustered = {asked: self._cluster(units, table, request)}
-        chosen = self._clustered[asked]
+        found = self._clustered[asked]
+        chosen = Chosen(self._gate.settle(found.labels, units, table.observed), found.clarity)
         self._local_labels = chosen.labels
         self._nearest_local = _closest_clusters(units, table.observed, chosen.labels)
-        return summarize(table, rows, chosen, request, moments, self._table.levels)
+        return summarize(table, rows, chosen, request, moments, self._table.levels, self._gate)
 
     @_answer.register
     def _(self, request: Refine) -> Reply:

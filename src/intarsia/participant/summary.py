@@ -16,6 +16,7 @@ from intarsia.density_messages import packed
 from intarsia.exceptions import DensityError, quote
 from intarsia.frames import Table
 from intarsia.messages import LocalSummary, Moments, Summarize
+from intarsia.participant.gate import Gate
 from intarsia.participant.local import Chosen
 
 _MOST_PROXIES = 1000
@@ -28,15 +29,17 @@ def summarize(
     request: Summarize,
     moments: Moments | None,
     levels: Mapping[str, tuple[str, ...]],
+    gate: Gate,
 ) -> LocalSummary:
     """The summary of these clusters of the rows of a table in numbers; ``levels`` are those of its categories."""
     labels = chosen.labels
     n_clusters = int(labels.max(initial=-1)) + 1
-    clusters = _Clusters(table, rows, labels, centroids_of_rows(rows, table.observed, labels, n_clusters), levels)
+    shown = gate.hide(centroids_of_rows(rows, table.observed, labels, n_clusters))
+    clusters = _Clusters(table, rows, labels, shown, levels)
     centroids = clusters.centroids
     densities = closeness = low = high = None
     if request.density is not None:
-        fitted = [clusters.density(k, request.density) for k in range(n_clusters)]
+        fitted = [clusters.density(k, gate.density(request.density)) for k in range(n_clusters)]
         densities = tuple(packed(density) for density in fitted)
         if request.n_proxies > 0:
             rng = stream(request.seed, table.owner, "fidelity")

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from intarsia.profiles import Separation
-from intarsia.results import Exchange, RoundInfo, Sent
+from intarsia.results import Exchange, RoundInfo, Sent, Suppressed
 
 Matrix = tuple[tuple[float | None, ...], ...]
 
@@ -163,6 +163,7 @@ class ReportData:
     exchanges: tuple[Exchange, ...]
     releases: tuple[Release, ...]
     sent: tuple[Sent, ...]
+    suppressed: tuple[Suppressed, ...]
     method: str | None
     settings: Mapping[str, Any]
     seed: int | None

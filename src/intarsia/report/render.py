@@ -16,7 +16,7 @@ from intarsia._version import __version__
 from intarsia.exceptions import SettingError
 from intarsia.report.data import Cluster, Release, ReportData, State
 from intarsia.report.lights import FEW_ROWS
-from intarsia.report.words import MESSAGES
+from intarsia.report.words import KEPT_BACK, MESSAGES
 
 SECTIONS = (
     ("summary", "Summary"),
@@ -72,6 +72,7 @@ def render(data: ReportData) -> str:
         colours=COLOURS,
         widths=_width,
         few=FEW_ROWS,
+        kept_back=KEPT_BACK,
         releases=[
             ("reply", "What participants sent", list(_by_message(data, "reply."))),
             ("query", "What participants were sent", list(_by_message(data, "query."))),

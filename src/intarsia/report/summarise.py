@@ -68,6 +68,7 @@ def summarise(
         exchanges=() if run is None else run.exchanges,
         releases=releases,
         sent=() if run is None else run.sent,
+        suppressed=() if run is None else run.suppressed,
         method=None if run is None else run.method,
         settings={} if run is None else run.settings,
         seed=None if run is None else run.seed,

@@ -34,6 +34,12 @@ MESSAGES = {
     "reply.labelled": "how many rows went where",
     "reply.failure": "something went wrong",
 }
+KEPT_BACK = {
+    "columns": "columns with too few filled cells, left out",
+    "levels": "levels that too few rows have, taken for empty cells",
+    "clusters": "clusters with too few rows, merged or kept back",
+    "entries": "entries of centroids that too few cells stand behind, hidden",
+}
 _COLUMNS = {
     "columns": "how to lay out rows; None: as they are",
     "columns.shift": "what common units subtract from each feature",
@@ -55,6 +61,7 @@ _CENTRES = {
     "low": "smallest entry of all local centroids, by feature",
     "high": "largest entry of all local centroids, by feature",
 }
+_SUPPRESSED = "how much the participant's own rules held back"
 MEANINGS: dict[str, dict[str, str]] = {
     "query.describe": {"scale": "which statistics common units need"},
     "query.summarize": {
@@ -92,12 +99,14 @@ MEANINGS: dict[str, dict[str, str]] = {
         "n_groups": "number of global clusters",
     },
     "reply.description": {
+        "suppressed": _SUPPRESSED,
         "features": "names of the columns of numbers",
         "n_rows": "number of rows",
         "levels": "names of the columns of categories, and of their levels",
         **_MOMENTS,
     },
     "reply.summary": {
+        "suppressed": _SUPPRESSED,
         "features": "names of the features",
         "n_rows": "number of rows",
         "filled": "filled cells of each feature",
@@ -122,12 +131,14 @@ MEANINGS: dict[str, dict[str, str]] = {
         **_MOMENTS,
     },
     "reply.refinement": {
+        "suppressed": _SUPPRESSED,
         "refined.values": "centroids after local iterations: means over rows",
         "refined.counts": "filled cells behind each entry",
         "refined.sizes": "rows behind each centroid",
         "refined.misfit": "sum of squared distances of all rows to the nearest centroid that was sent",
     },
     "reply.labelled": {
+        "suppressed": _SUPPRESSED,
         "sizes": "rows in each global cluster",
         "counts": "filled cells of each global cluster and feature",
         "squares": "sum of squared deviations of these cells from the centroid",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from intarsia.messages import Reply, Request, encode
+from intarsia.messages import Failure, Reply, Request, encode
 from intarsia.releases import fields_of, rows_behind, tag_of
-from intarsia.results import Exchange, RoundInfo, Sent
+from intarsia.results import Exchange, RoundInfo, Sent, Suppressed
 from intarsia.runtime.base import Watcher
 
 
@@ -37,6 +37,7 @@ class Recorder:
         self._watcher = watcher
         self._exchanges: list[_Open] = []
         self._tallies: dict[tuple[str, str, str], _Tally] = {}
+        self._kept_back: dict[tuple[str, str, str], int] = {}
 
     def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
         """A new exchange."""
@@ -54,6 +55,9 @@ class Recorder:
         now.seconds[name] = seconds
         now.bytes_out[name] = len(encode(reply))
         self._count(name, reply, rows_behind(reply))
+        for what, n in ({} if isinstance(reply, Failure) else reply.suppressed).items():
+            key = (name, tag_of(reply), what)
+            self._kept_back[key] = max(n, self._kept_back.get(key, 0))
         if self._watcher is not None:
             self._watcher.answered(phase, name, reply, seconds)
 
@@ -78,6 +82,11 @@ class Recorder:
         return tuple(
             Exchange(now.phase, dict(now.seconds), dict(now.bytes_in), dict(now.bytes_out)) for now in self._exchanges
         )
+
+    @property
+    def suppressed(self) -> tuple[Suppressed, ...]:
+        """What participants' own rules kept back so far."""
+        return tuple(Suppressed(*key, most) for key, most in self._kept_back.items())
 
     @property
     def sent(self) -> tuple[Sent, ...]:

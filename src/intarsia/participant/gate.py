@@ -1,0 +1,326 @@
+"""The gate: every byte that leaves a participant goes through it, and what the participant's own rules forbid does not.
+
+It acts four times: on the table (columns and levels that too few rows stand behind are left out), on each request (what
+the rules forbid is refused), on local clusters (small ones are merged or kept back), and on each reply (what is still too
+small is hidden, counts are rounded, and a last look makes sure). What left is written down, without what was in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from intarsia.core.agglomeration import renumber
+from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
+from intarsia.core.distances import extent_of, rescaled_distances
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.exceptions import ReleaseError, TooFewRowsError, quote
+from intarsia.frames import Category, Table, without_empty_columns
+from intarsia.messages import (
+    Array,
+    Describe,
+    Description,
+    Labelled,
+    LocalSummary,
+    Refine,
+    Refined,
+    Refinement,
+    Reply,
+    Request,
+    Summarize,
+    encode,
+)
+from intarsia.participant.local import LEFT_OUT
+from intarsia.policy import OPEN, ReleasePolicy
+from intarsia.releases import fields_of, rows_behind, tag_of
+
+_EXTREMES = ("minmax", "robust")
+_SINGLE_CELLS = ("low", "high", "quantiles")
+_ANY_COVARIANCE = ("gaussian_full", "gaussian_low_rank")
+
+
+class Journal:
+    """What left, one line of JSON each, written at once and for good. A study has one at each participant."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """What was written so far; a line that was cut off is not one."""
+        if not self._path.exists():
+            return
+        for line in self._path.read_bytes().splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict):
+                yield entry
+
+    def append(self, entry: Mapping[str, Any]) -> None:
+        """One more line, on disk before anything leaves."""
+        line = json.dumps(entry, ensure_ascii=False) + "\n"
+        whole = not self._path.exists() or self._path.read_bytes()[-1:] in {b"", b"\n"}
+        with self._path.open("ab") as file:
+            file.write((line if whole else "\n" + line).encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class Gate:
+    """One participant's rules at work."""
+
+    def __init__(self, policy: ReleasePolicy = OPEN, journal: Journal | None = None) -> None:
+        self.policy = policy
+        self._journal = journal
+        self._left_out: Counter[str] = Counter()
+        self._now: Counter[str] = Counter()
+        # rounds are counted across restarts; the same question asked again is the same round
+        written = () if journal is None else journal.entries()
+        self._rounds = {str(entry["digest"]) for entry in written if entry.get("request") == "query.refine"}
+
+    @property
+    def fewest(self) -> int:
+        """So many rows must stand behind a number."""
+        return self.policy.min_cluster_size
+
+    def prepare(self, table: Table) -> Table:
+        """The table without what too few rows stand behind."""
+        if len(table) < self.fewest:
+            raise TooFewRowsError(
+                f"{table.owner!r} has fewer than the {self.fewest} rows that its release rules ask for, so it takes no part."
+            )
+        known = {name: self._without_rare(category) for name, category in table.categories.items()}
+        table = replace(table, categories=known)
+        sparse = [name for name, there in table.filled.items() if there.sum() < self.fewest]
+        self._left_out["columns"] += len(sparse)
+        if len(sparse) == len(table.given_names):
+            raise TooFewRowsError(
+                f"every column of {table.owner!r} has fewer than {self.fewest} filled cells: {quote(sparse)}. "
+                "Its release rules leave nothing to take part with."
+            )
+        return without_empty_columns(table, fewest=self.fewest)
+
+    def _without_rare(self, category: Category) -> Category:
+        """Levels that too few rows have are empty cells, and their names stay at home."""
+        counts = np.bincount(category.codes[category.codes >= 0], minlength=len(category.levels))
+        kept = np.flatnonzero(counts >= self.fewest)
+        if len(kept) == len(category.levels):
+            return category
+        self._left_out["levels"] += len(category.levels) - len(kept)
+        new = np.full(len(category.levels) + 1, -1, dtype=np.intp)
+        new[kept] = np.arange(len(kept))
+        return Category(tuple(category.levels[k] for k in kept), new[category.codes])
+
+    def admit(self, request: Request) -> None:
+        """Refuse what the rules forbid."""
+        self._now = Counter(self._left_out)
+        policy = self.policy
+        match request:
+            case Describe(scale=scale) | Summarize(scale=scale) if scale in _EXTREMES and not policy.allow_extremes:
+                raise ReleaseError(f"units {scale!r} need single cells, which the release rules here do not let out.")
+            case Summarize(bounding_boxes=True) if not policy.allow_extremes:
+                raise ReleaseError("bounding boxes are single cells, which the release rules here do not let out.")
+            case Summarize(density="discrete") if not policy.allow_discrete:
+                raise ReleaseError("discrete densities tell of single rows, which the release rules here keep back.")
+            case Refine() if policy.max_rounds is not None:
+                asked = self._rounds | {digest_of(request)}
+                if len(asked) > policy.max_rounds:
+                    raise ReleaseError(
+                        f"{policy.max_rounds} rounds were answered in this study, as many as the release rules here allow. "
+                        "Hint: max_rounds."
+                    )
+            case _:
+                pass
+
+    def density(self, kind: str) -> str:
+        """The kind of density to fit: as rich as points allow, unless the rules let any out."""
+        return "gaussian" if kind in _ANY_COVARIANCE and not self.policy.allow_any_covariance else kind
+
+    def settle(self, labels: IntArray, rows: FloatArray, observed: BoolArray) -> IntArray:
+        """Local clusters without small ones: merged into the nearest, or left out."""
+        sizes = np.bincount(labels[labels >= 0])
+        if not len(sizes) or sizes.min() >= self.fewest:
+            return labels
+        labels = labels.copy()
+        before = len(sizes)
+        if self.policy.small == "withhold":
+            hidden = hidden_sizes(sizes, self.fewest)
+            labels[np.isin(labels, np.flatnonzero(hidden))] = LEFT_OUT
+        else:
+            _merge_small(labels, rows, observed, self.fewest)
+        inside = labels >= 0
+        if not inside.any():
+            raise TooFewRowsError(
+                f"all {before} local clusters have fewer than the {self.fewest} rows that the release rules here ask for. "
+                "Hint: ask for fewer local clusters."
+            )
+        labels[inside] = renumber(labels[inside])
+        self._now["clusters"] += before - (int(labels.max()) + 1)
+        return labels
+
+    def hide(self, centroids: MaskedCentroids) -> MaskedCentroids:
+        """Centroids without entries that too few cells stand behind."""
+        few = (centroids.counts > 0) & (centroids.counts < self.fewest)
+        self._now["entries"] += int(few.sum())
+        return MaskedCentroids.of(centroids.values, np.where(few, 0.0, centroids.counts)) if few.any() else centroids
+
+    def release(self, request: Request, reply: Reply) -> Reply:
+        """What may leave of a reply; written down before it does."""
+        match reply:
+            case Refinement():
+                reply = msgspec.structs.replace(reply, refined=tuple(map(self._refined, reply.refined)))
+            case Labelled():
+                reply = self._labelled(reply)
+            case _:
+                pass
+        if self.policy.round_counts_to > 1:
+            reply = self._rounded(reply)
+        if isinstance(reply, Description | LocalSummary | Refinement | Labelled):
+            told = {what: n for what, n in sorted(self._now.items()) if n}
+            reply = msgspec.structs.replace(reply, suppressed=told)
+        self._check(reply)
+        self._write_down(request, reply)
+        return reply
+
+    def _refined(self, part: Refined) -> Refined:
+        hidden = hidden_sizes(part.sizes, self.fewest)
+        few = hidden[:, None] | ((part.counts > 0) & (part.counts < self.fewest))
+        self._now["clusters"] += int(hidden.sum())
+        self._now["entries"] += int((few & ~hidden[:, None]).sum())
+        counts = np.where(few, 0.0, part.counts)
+        gone = hidden | ~(counts > 0).any(axis=1)
+        return msgspec.structs.replace(
+            part, values=np.where(few, 0.0, part.values), counts=counts, sizes=np.where(gone, 0, part.sizes)
+        )
+
+    def _labelled(self, reply: Labelled) -> Labelled:
+        hidden = hidden_sizes(reply.sizes, self.fewest)
+        self._now["clusters"] += int(hidden.sum())
+        sizes = np.where(hidden, 0, reply.sizes)
+        if reply.counts is None or reply.squares is None:
+            return msgspec.structs.replace(reply, sizes=sizes)
+        few = hidden[:, None] | ((reply.counts > 0) & (reply.counts < self.fewest))
+        self._now["entries"] += int((few & ~hidden[:, None] & (reply.counts > 0)).sum())
+        counts, squares = (np.where(few, 0.0, part) for part in (reply.counts, reply.squares))
+        return msgspec.structs.replace(reply, sizes=sizes, counts=counts, squares=squares)
+
+    def _rounded(self, reply: Reply) -> Reply:
+        """Counts of rows and cells, rounded down, so that parts never add up to more than the whole."""
+
+        def down(counts: Array) -> Array:
+            return np.asarray(counts - counts % self.policy.round_counts_to)
+
+        match reply:
+            case Description():
+                moments = reply.moments
+                if moments is not None:
+                    moments = msgspec.structs.replace(moments, count=down(moments.count))
+                return msgspec.structs.replace(reply, n_rows=int(down(np.array(reply.n_rows))), moments=moments)
+            case LocalSummary():
+                rows, moments = int(down(np.array(reply.n_rows))), reply.moments
+                if moments is not None:
+                    moments = msgspec.structs.replace(moments, count=down(moments.count))
+                counted = {name: down(getattr(reply, name)) for name in ("filled", "counts", "sizes")}
+                return msgspec.structs.replace(reply, n_rows=rows, moments=moments, **counted)
+            case Refinement():
+                parts = (
+                    msgspec.structs.replace(part, counts=down(part.counts), sizes=down(part.sizes))
+                    for part in reply.refined
+                )
+                return msgspec.structs.replace(reply, refined=tuple(parts))
+            case Labelled():
+                counts = None if reply.counts is None else down(reply.counts)
+                return msgspec.structs.replace(reply, sizes=down(reply.sizes), counts=counts)
+            case _:
+                return reply
+
+    def _check(self, reply: Reply) -> None:
+        """A last look at what is about to leave, whoever made it."""
+        few = sorted(
+            path
+            for path, rows in rows_behind(reply).items()
+            if 0 < rows < self.fewest and not (self.policy.allow_extremes and path.rpartition(".")[2] in _SINGLE_CELLS)
+        )
+        there = {held.path for held in fields_of(reply) if held.entries}
+        if problem := [path for path in few if path in there]:
+            raise ReleaseError(
+                f"{len(problem)} field(s) of {tag_of(reply)} would tell of fewer than {self.fewest} rows: {quote(problem)}."
+            )
+
+    def _write_down(self, request: Request, reply: Reply) -> None:
+        digest = digest_of(request)
+        if isinstance(request, Refine):
+            self._rounds.add(digest)
+        if self._journal is None:
+            return
+        behind, raw = rows_behind(reply), encode(reply)
+        self._journal.append(
+            {
+                "time": datetime.now(UTC).isoformat(timespec="seconds"),
+                "request": tag_of(request),
+                "digest": digest,
+                "reply": tag_of(reply),
+                "fields": [
+                    {"field": h.path, "entries": h.entries, "bytes": h.n_bytes, "fewest_rows": behind.get(h.path)}
+                    for h in fields_of(reply)
+                    if h.entries is not None
+                ],
+                "suppressed": dict(getattr(reply, "suppressed", {})),
+                "bytes": len(raw),
+                "sha256": sha256(raw).hexdigest(),
+            }
+        )
+
+
+def digest_of(request: Request) -> str:
+    """Which question it is."""
+    return sha256(encode(request)).hexdigest()
+
+
+def hidden_sizes(sizes: IntArray, fewest: int) -> BoolArray:
+    """Which groups are too small to be told of, and the next smallest where their total would still be too small.
+
+    Whoever knows the number of all rows could otherwise subtract.
+
+    >>> hidden_sizes(np.array([40, 3, 9, 0]), 5)
+    array([False,  True,  True, False])
+    """
+    hidden = (sizes > 0) & (sizes < fewest)
+    while 0 < sizes[hidden].sum() < fewest and (~hidden & (sizes > 0)).any():
+        rest = np.where(hidden | (sizes == 0), np.iinfo(np.intp).max, sizes)
+        hidden[int(rest.argmin())] = True
+    return np.asarray(hidden)
+
+
+def _merge_small(labels: IntArray, rows: FloatArray, observed: BoolArray, fewest: int) -> None:
+    """The smallest cluster joins the nearest, until none is too small; labels are changed in place."""
+    extent = extent_of(rows, observed)
+    while True:
+        names, sizes = np.unique(labels[labels >= 0], return_counts=True)
+        if sizes.min() >= fewest or len(names) == 1:
+            if sizes.min() < fewest:
+                labels[labels >= 0] = LEFT_OUT
+            return
+        smallest = int(sizes.argmin())
+        position = np.full(int(names.max()) + 1, -1, dtype=np.intp)
+        position[names] = np.arange(len(names))
+        own = np.where(labels >= 0, position[np.maximum(labels, 0)], -1)
+        centres = centroids_of_rows(rows, observed, own, len(names))
+        apart = rescaled_distances(
+            centres.values[[smallest]], centres.seen[[smallest]], centres.values, centres.seen, extent
+        )[0]
+        apart[smallest] = np.inf
+        labels[labels == names[smallest]] = names[
+            int(np.where(np.isnan(apart), np.finfo(np.float64).max, apart).argmin())
+        ]
