@@ -4,8 +4,19 @@ import numpy as np
 import pytest
 
 import intarsia
-from intarsia.messages import Assign, Description, GaussianDensity, Labelled, LocalSummary, Moments, Refined, Refinement
-from intarsia.releases import Held, fields_of, rows_behind
+from intarsia.messages import (
+    Assign,
+    Description,
+    DiscreteBlock,
+    DiscreteDensity,
+    GaussianDensity,
+    Labelled,
+    LocalSummary,
+    Moments,
+    Refined,
+    Refinement,
+)
+from intarsia.releases import Held, differences, fields_of, rows_behind
 
 
 def _summary(**more):
@@ -92,6 +103,27 @@ def test_no_label_and_no_row_is_in_any_field():
     for method in ("federated", "one_shot"):
         result = intarsia.cluster({"a": {"x": rows[:, 0]}, "b": {"x": rows[:, 1]}}, 2, method=method, random_state=0)
         assert max(s.entries for s in result.run.sent if s.message.startswith("reply")) < 1000
+
+
+def test_the_rarest_outcome_counts_for_a_table_of_probabilities():
+    block = DiscreteBlock(np.array([0]), np.array([[1.0], [2.0]]), np.array([0.9, 0.1]))
+    summary = _summary(densities=(DiscreteDensity((block,)), DiscreteDensity((block,))))
+    assert rows_behind(summary)["densities.blocks.outcomes"] == 1
+
+
+def test_sums_that_can_be_subtracted():
+    def refinement(*counts):
+        return Refinement(refined=(Refined(np.zeros((2, 1)), np.array(counts)[:, None], np.array([9, 9]), 1.0),))
+
+    assert differences(refinement(9.0, 12.0), None) is None
+    assert differences(refinement(9.0, 12.0), refinement(9.0, 12.0)) is None
+    assert differences(refinement(9.0, 12.0), refinement(11.0, 9.0)) == 2
+    assert differences(_summary(), None) is None
+    noisy = LocalSummary(
+        features=("x",), n_rows=14, filled=np.array([14]), values=np.ones((1, 1)), counts=np.full((1, 1), 11.0),
+        sizes=np.array([11]),
+    )  # fmt: skip
+    assert differences(noisy, None) == 3
 
 
 def test_settings_are_plain():

@@ -164,7 +164,8 @@ class Sent:
 class RunRecord:
     """How a result came about: settings, seed, versions, what was exchanged, and what a colleague would mention.
 
-    Nothing of what was in the messages is kept.
+    Nothing of what was in the messages is kept. ``differences`` are, by participant, the fewest rows by which two of its
+    sums differ that belong together (successive rounds; all rows and those in clusters).
     """
 
     method: str
@@ -176,6 +177,7 @@ class RunRecord:
     exchanges: tuple[Exchange, ...] = ()
     sent: tuple[Sent, ...] = ()
     notes: tuple[str, ...] = ()
+    differences: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -417,6 +417,7 @@ def _wrong_run(run: RunRecord | None, participants: set[str]) -> Iterator[str]:
             spoken_of |= set(by_name)
             if not all(0 <= number < LARGEST for number in by_name.values()):
                 yield "the record of the run holds seconds or bytes that are none"
+    spoken_of |= set(run.differences)
     if not spoken_of <= participants:
         yield "the record of the run speaks of participants that are not listed"
     counts = (count for entry in run.sent for count in (entry.times, entry.withheld, entry.entries, entry.n_bytes))

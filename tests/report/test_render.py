@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 import intarsia
-from intarsia.exceptions import AssumptionWarning, ModelFileError
+from intarsia.exceptions import AssumptionWarning, ModelFileError, SettingError
 from intarsia.report.charts import charts_of
 from intarsia.report.charts.base import text
 from intarsia.report.data import State
@@ -86,7 +86,8 @@ def test_hostile_names_are_text(tmp_path):
 
 
 def test_names_are_escaped_and_isolated_for_charts():
-    assert text(SCRIPT) == "\u2068&lt;script&gt;window.broken=1&lt;/sc…\u2069"
+    assert text(SCRIPT) == "\u2068&lt;script&gt;window.bro…&lt;/script&gt;\u2069"
+    assert text("University Hospital of the North, ward 7", 18).endswith("ard 7\u2069")
     assert len(text("x" * 200)) == 30
     for chart in charts_of(hostile_study().summarise()):
         raw = chart.figure.to_json()
@@ -173,5 +174,7 @@ def test_without_what_draws_a_result_is_a_line():
 
 
 def test_a_report_that_cannot_be_written_says_so(result, tmp_path):
+    with pytest.raises(SettingError, match=".html or .json"):
+        result.report(tmp_path / "study.pdf")
     with pytest.raises(ModelFileError, match="cannot be written"):
         result.report(tmp_path / "no" / "such" / "folder.html")

@@ -25,7 +25,7 @@ def report(
     open_it: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
     json: Annotated[bool, typer.Option("--json", help="For machines: what the page says, and no page.")] = False,
 ) -> None:
-    """Write the report of a study: one HTML file that needs no network. It holds no row and no label.
+    """Write the report of a study: one HTML file that needs no network, without rows or labels.
 
     Example: [bold]intarsia report study/ --open[/]
     """

@@ -43,6 +43,7 @@ def run_record(estimator: Any, seed: int, started: float, recorder: Recorder, no
         exchanges=recorder.exchanges,
         sent=recorder.sent,
         notes=tuple(notes),
+        differences=recorder.differences,
     )
 
 

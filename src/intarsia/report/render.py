@@ -15,8 +15,7 @@ from typing import Any
 from intarsia._version import __version__
 from intarsia.exceptions import SettingError
 from intarsia.report.data import Cluster, Release, ReportData, State
-from intarsia.report.lights import FEW_ROWS
-from intarsia.report.words import MESSAGES
+from intarsia.report.words import FEW_ROWS, MESSAGES, rounded
 
 SECTIONS = (
     ("summary", "Summary"),
@@ -71,6 +70,8 @@ def render(data: ReportData) -> str:
         ],
         colours=COLOURS,
         widths=_width,
+        rounded=rounded,
+        spread=dict(zip(data.profiles.features, data.profiles.overall, strict=True)),
         few=FEW_ROWS,
         releases=[
             ("reply", "What participants sent", list(_by_message(data, "reply."))),

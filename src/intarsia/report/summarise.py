@@ -10,7 +10,7 @@ from intarsia.assumptions import AssumptionReport
 from intarsia.core.distances import extent_of, rescaled_distances
 from intarsia.core.features import hangers_on, overlap_graph
 from intarsia.core.layout import flat_layout, quick_distances
-from intarsia.core.types import FloatArray, IntArray
+from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.profiles import Covered, coverage_of, separations
 from intarsia.report.data import (
     Cluster,
@@ -25,7 +25,8 @@ from intarsia.report.data import (
     Tree,
 )
 from intarsia.report.lights import lights_of
-from intarsia.report.words import REFERENCES, headline_of, meaning_of, methods_of, title_of
+from intarsia.report.looks import total_deviations
+from intarsia.report.words import FEW_ROWS, REFERENCES, headline_of, meaning_of, methods_of, title_of
 from intarsia.results import Outcome, RunRecord, Sent
 
 TOP = 10  # features that separate a cluster
@@ -38,11 +39,13 @@ def summarise(
     assumptions: AssumptionReport,
     run: RunRecord | None,
     title: str | None = None,
+    fewest: int = FEW_ROWS,
 ) -> ReportData:
-    """Everything a report says."""
+    """Everything a report says. What fewer than ``fewest`` cells stand behind in a profile is not told."""
     sizes = np.array([np.asarray(outcome.sizes[name]) for name in outcome.participants], dtype=np.intp)
     covered = coverage_of(outcome, tuple(names), {name: name for name in outcome.participants})
-    clusters = _clusters(outcome, tuple(names), sizes)
+    shown = outcome.model.centroids.seen & (outcome.model.centroids.counts >= fewest)
+    clusters = _clusters(outcome, tuple(names), sizes, shown)
     columns = _columns(outcome, covered)
     parties = tuple(_parties(outcome, covered, sizes, run))
     pieces, kept = _pieces(outcome, assumptions)
@@ -51,15 +54,15 @@ def summarise(
     confidence = _number(outcome.aggregation.confidence)
     return ReportData(
         title=title_of(parties) if title is None else title,
-        headline=headline_of(parties, columns, clusters, outcome, assumptions),
-        lights=lights_of(outcome, assumptions, parties, bridges, releases, run),
+        headline=headline_of(parties, columns, clusters, outcome, assumptions, run),
+        lights=lights_of(outcome, assumptions, parties, columns, bridges, releases, run),
         notes=() if run is None else run.notes,
         parties=parties,
         columns=columns,
         shared=tuple(_shared(outcome)),
         bridges=bridges,
         clusters=clusters,
-        profiles=_profiles(outcome, clusters, names),
+        profiles=_profiles(outcome, clusters, names, shown),
         pieces=pieces,
         map_keeps=kept,
         confidence=confidence,
@@ -138,8 +141,14 @@ def _bridges(outcome: Outcome) -> Iterable[str]:
     yield from dict.fromkeys(outcome.participants[vertex] for vertex, _ in hangers_on(graph))
 
 
-def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray) -> tuple[Cluster, ...]:
-    found = separations(outcome, names)
+def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray, shown: BoolArray) -> tuple[Cluster, ...]:
+    at = {name: m for m, name in enumerate(outcome.model.space.names)}
+    others = shown.sum(axis=0)
+    found = [
+        entry
+        for entry in separations(outcome, names)
+        if shown[entry.cluster, at[entry.feature]] and others[at[entry.feature]] > 1
+    ]
     rows = sizes.sum(axis=0)
     total = max(int(rows.sum()), 1)
     return tuple(
@@ -154,17 +163,14 @@ def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray) -> tupl
     )
 
 
-def _profiles(outcome: Outcome, clusters: Sequence[Cluster], names: Sequence[str]) -> Profiles:
-    model = outcome.model
-    variances, cells = model.spread
-    centroids = model.centroids
+def _profiles(outcome: Outcome, clusters: Sequence[Cluster], names: Sequence[str], shown: BoolArray) -> Profiles:
+    model, centroids = outcome.model, outcome.model.centroids
+    _, cells = model.spread
     weights = np.where(centroids.seen, np.maximum(centroids.counts, 1.0), 0.0)
-    total = np.maximum(weights.sum(axis=0), 1.0)
-    overall = (weights * centroids.values).sum(axis=0) / total
-    # between and within
-    spread = (weights * (np.square(centroids.values - overall) + variances)).sum(axis=0) / total
-    off = np.divide(centroids.values - overall, np.sqrt(spread), out=np.zeros(centroids.values.shape), where=spread > 0)
-    standardised = np.where(centroids.seen, off, np.nan)
+    overall = (weights * centroids.values).sum(axis=0) / np.maximum(weights.sum(axis=0), 1.0)
+    spread = total_deviations(outcome)
+    off = np.divide(centroids.values - overall, spread, out=np.zeros(centroids.values.shape), where=spread > 0)
+    standardised = np.where(shown, off, np.nan)
     strongest = np.nan_to_num(np.abs(standardised), nan=0.0).max(axis=0)
     index = model.space.index(names)
     order = index[np.argsort(-strongest[index], kind="stable")]
@@ -172,10 +178,11 @@ def _profiles(outcome: Outcome, clusters: Sequence[Cluster], names: Sequence[str
     measured = holds.astype(np.intp) @ outcome.masks.astype(np.intp)
     return Profiles(
         features=tuple(model.space.names[m] for m in order),
-        means=_matrix(model.values[:, order]),
+        overall=tuple(map(float, (spread * model.scale)[order])),
+        means=_matrix(np.where(shown, model.values, np.nan)[:, order]),
         standardised=_matrix(standardised[:, order]),
-        deviations=_matrix(model.deviations[:, order]),
-        cells=tuple(tuple(row) for row in cells[:, order].astype(np.int64).tolist()),
+        deviations=_matrix(np.where(shown, model.deviations, np.nan)[:, order]),
+        cells=tuple(tuple(row) for row in np.maximum(cells, centroids.counts)[:, order].astype(np.int64).tolist()),
         participants=tuple(tuple(row) for row in measured[:, order].tolist()),
     )
 
@@ -215,6 +222,7 @@ def _tree(outcome: Outcome) -> Tree | None:
     return Tree(
         leaves=tuple(f"{leaf.participant} {leaf.index}" for leaf in outcome.tree_leaves),
         linkage=linkage,
+        earlier=bool(outcome.leaves),
         silhouettes={int(k): float(value) for k, value in sorted(outcome.silhouettes.items()) if np.isfinite(value)},
         found=outcome.found,
         chosen=len(outcome.model.centroids),

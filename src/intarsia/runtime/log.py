@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from intarsia.messages import Reply, Request, encode
-from intarsia.releases import fields_of, rows_behind, tag_of
+from intarsia.messages import Refinement, Reply, Request, encode
+from intarsia.releases import differences, fields_of, rows_behind, tag_of
 from intarsia.results import Exchange, RoundInfo, Sent
 from intarsia.runtime.base import Watcher
 
@@ -37,6 +37,8 @@ class Recorder:
         self._watcher = watcher
         self._exchanges: list[_Open] = []
         self._tallies: dict[tuple[str, str, str], _Tally] = {}
+        self._last: dict[str, Refinement] = {}
+        self._differences: dict[str, int] = {}
 
     def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
         """A new exchange."""
@@ -54,8 +56,16 @@ class Recorder:
         now.seconds[name] = seconds
         now.bytes_out[name] = len(encode(reply))
         self._count(name, reply, rows_behind(reply))
+        self._compare(name, reply)
         if self._watcher is not None:
             self._watcher.answered(phase, name, reply, seconds)
+
+    def _compare(self, name: str, reply: Reply) -> None:
+        fewest = differences(reply, self._last.get(name))
+        if fewest is not None:
+            self._differences[name] = min(fewest, self._differences.get(name, fewest))
+        if isinstance(reply, Refinement):
+            self._last[name] = reply
 
     def _count(self, name: str, message: Request | Reply, behind: Mapping[str, int]) -> None:
         seen: set[str] = set()
@@ -78,6 +88,11 @@ class Recorder:
         return tuple(
             Exchange(now.phase, dict(now.seconds), dict(now.bytes_in), dict(now.bytes_out)) for now in self._exchanges
         )
+
+    @property
+    def differences(self) -> dict[str, int]:
+        """By participant, the fewest rows by which two of its sums differ that belong together."""
+        return dict(self._differences)
 
     @property
     def sent(self) -> tuple[Sent, ...]:

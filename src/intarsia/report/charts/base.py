@@ -52,8 +52,9 @@ def colour_of(cluster: int) -> str:
 
 
 def text(name: str, most: int = _SHORT) -> str:
-    """Somebody's name for a chart: cut, escaped, and isolated from the text around it."""
-    short = name if len(name) <= most else name[: most - 1] + "…"
+    """Somebody's name for a chart: cut in the middle, escaped, and isolated from the text around it."""
+    tail = (most - 1) // 3
+    short = name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
     return f"\u2068{html.escape(short, quote=False)}\u2069"
 
 

@@ -16,6 +16,7 @@ PHASES = {
     "assign": "labels",
 }
 KINDS = {"trial": "trial: groupings compared", "crosswise": "crosswise: judged by the others"}
+_NOTHING = 1e-9  # what rounding leaves of a move
 _WIDE = 25  # rounds that each get a tick
 _MANY_TIMES = 100  # beyond which a linear scale shows nothing
 
@@ -29,16 +30,16 @@ def convergence(data: ReportData) -> Chart:
         traces.append(
             go.Scatter(
                 x=[k for k, _ in mine],
-                y=[100 * movement for _, movement in mine],
+                y=[100 * movement if movement > _NOTHING else 0.0 for _, movement in mine],
                 mode="lines+markers",
                 name=KINDS.get(kind, kind),
                 line={"color": colour},
                 hovertemplate="round %{x}: moved by %{y:.3g} % of the extent<extra></extra>",
             )
         )
-    positive = [r.movement for r in data.rounds if r.movement > 0]
+    positive = [r.movement for r in data.rounds if r.movement > _NOTHING]
     wide = bool(positive) and max(positive) > _MANY_TIMES * min(positive)
-    scale = {"type": "log", "dtick": 1} if wide else {"rangemode": "tozero"}
+    scale = {"type": "log", "dtick": 1, "exponentformat": "power"} if wide else {"rangemode": "tozero"}
     return Chart(
         "convergence",
         "Convergence",

@@ -43,7 +43,10 @@
     };
     layout.hoverlabel = { ...layout.hoverlabel, bgcolor: colour("raised"), bordercolor: colour("line"), font: { color: colour("ink") } };
     for (const name of ["xaxis", "yaxis"]) layout[name] = { ...axis, ...layout[name] };
-    if (narrow()) layout.dragmode = false;
+    if (narrow()) {
+      layout.dragmode = false;
+      if (layout.xaxis.visible === false) layout.xaxis.range = [-2.2, 2.2]; // names beside the graph need room
+    }
     for (const trace of data) {
       if (trace.type === "heatmap") paint(trace, layout);
       if (trace.type === "sankey") trace.textfont = { color: colour("ink"), size: narrow() ? 9 : 12 };
@@ -72,7 +75,8 @@
 
   /* The table behind a chart is made when it is opened: the first rows, a search box, and all rows on request. */
   const FIRST = 100;
-  function fill(details) {
+  const FOR_PRINT = 1000;
+  function fill(details, first = FIRST) {
     const place = details.querySelector(".table-place");
     if (!charts || place.childElementCount) return;
     const { head, rows } = charts[details.dataset.table].table;
@@ -101,7 +105,7 @@
       place.before(label);
     }
     place.append(view, more);
-    show(FIRST);
+    show(first);
   }
 
   function lineOf(row) {
@@ -152,10 +156,12 @@
   }
 
   /* On paper everything is there: all charts, all clusters, in light colours and as wide as a page. */
+  const FOLDED = "details.card:not([open]), details.for-print:not([open])";
   function print(on) {
     if (printing === on) return;
     printing = on;
-    for (const details of document.querySelectorAll(on ? "details.card:not([open])" : "details[data-opened]")) {
+    for (const details of document.querySelectorAll(on ? FOLDED : "details[data-opened]")) {
+      if (details.matches(".for-print")) fill(details, FOR_PRINT);
       details.open = on;
       details.toggleAttribute("data-opened", on);
     }
