@@ -24,7 +24,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", "NO_COLOR
 
 def run(*arguments, where, rc=0):
     done = subprocess.run(
-        [*INTARSIA, *map(str, arguments)],
+        [*INTARSIA, *(a if isinstance(a, bytes) else str(a) for a in arguments)],
         cwd=where,
         env=ENVIRONMENT,
         capture_output=True,

@@ -64,7 +64,6 @@ def test_rows_behind_are_the_fewest_that_any_entry_has():
         "refined.values": 6,
         "refined.counts": 6,
         "refined.sizes": 8,
-        "refined.misfit": 8,
     }
     labelled = Labelled(sizes=np.array([2, 0]), counts=np.array([[1.0, 2.0], [0.0, 0.0]]), squares=np.zeros((2, 2)))
     assert rows_behind(labelled) == {"sizes": 2, "counts": 1, "squares": 1}
@@ -135,6 +134,36 @@ def test_settings_are_plain():
     run = model.fit_result({"a": {"x": [0.0, 0.1, 5.0, 5.1]}, "b": {"x": [0.0, 0.2, 5.0, 5.2]}}).run
     assert run.settings["local"] == {"a": "KMeans(n_clusters=2)"}
     assert type(run.settings["random_state"]) is int
+
+
+def test_settings_hold_no_data_and_no_addresses():
+    rows = np.array([[0.125, 1.0], [8.0, 9.0]])
+    from sklearn.cluster import KMeans
+
+    from intarsia.estimators.recording import plain
+
+    assert plain(KMeans(2, init=rows, n_init=1)) == "KMeans(init=array of shape (2, 2), n_clusters=2, n_init=1)"
+    assert plain(lambda x: x) == "<lambda>"
+    assert plain([1, 2.5, np.True_]) == [1, 2.5, True]
+    assert plain(list(range(100))) == "100 values"
+
+
+def test_a_clock_that_is_set_back_costs_nothing(monkeypatch, tmp_path):
+    import time
+
+    ticks = iter(range(10**6, 0, -1000))
+    monkeypatch.setattr(time, "time", lambda: float(next(ticks)))
+    result = intarsia.cluster({"a": {"x": [0.0, 1, 8, 9]}, "b": {"x": [0.0, 1, 8, 9]}}, 2, random_state=0)
+    assert result.run.seconds >= 0
+    result.save(tmp_path / "s.intarsia")
+
+
+def test_names_with_halves_of_characters_are_refused():
+    from intarsia.exceptions import InputError
+
+    for tables in ({"a": {"y\ud800": [1.0, 2.0]}}, {"a\ud800": {"y": [1.0, 2.0]}}, {"a": {"y": ["\ud800", "b"]}}):
+        with pytest.raises(InputError, match="halves of characters"):
+            intarsia.cluster(tables, 1)
 
 
 def test_the_groups_that_a_participant_is_told_are_counted():

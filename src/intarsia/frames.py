@@ -354,12 +354,26 @@ def check_table(thing: Any, owner: str) -> list[str]:
     return names
 
 
+def is_writable(text: str) -> bool:
+    """Whether a text can be written and sent; halves of characters (surrogates) cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _check_names(names: Sequence[Any], owner: str) -> None:
     unnamed = [k for k, name in enumerate(names) if not isinstance(name, str) or not name.strip()]
     if unnamed:
         raise UnnamedColumnError(
             f"{len(unnamed)} of {len(names)} columns of {owner!r} have no name that is text and not blank (at positions "
             f"{quote(unnamed)}). Columns are matched across tables by name. Hint: set the table's column names."
+        )
+    if odd := [name for name in names if not is_writable(name)]:
+        raise UnnamedColumnError(
+            f"{len(odd)} column name(s) of {owner!r} hold halves of characters, which no file can: {quote(odd)}. "
+            "Hint: rename them; was a file read in another encoding?"
         )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
@@ -413,6 +427,8 @@ def _category(column: Any, *, known: bool) -> Category | str:
 def _no_levels(words: Sequence[str | None], levels: Sequence[str], *, texts: bool) -> str | None:
     """Why these are not the levels of a category; of plain ``texts`` more is asked than of what is declared to be one."""
     filled = sum(word is not None for word in words)
+    if not all(map(is_writable, levels)):
+        return "texts with halves of characters, which no file can hold"
     if texts and filled:
         strange = {level for level in levels if not _looks_like_a_number(level)}
         numbers = sum(word is not None and word not in strange for word in words)

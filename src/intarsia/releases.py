@@ -80,13 +80,17 @@ def _size(thing: Any) -> tuple[int, int]:
 
 def rows_behind(reply: Reply) -> dict[str, int]:
     """By field of a reply, the fewest rows that stand behind any of its entries, where the reply itself tells."""
+    return {path: rows for path, rows in _rows_behind(reply).items() if rows > 0}
+
+
+def _rows_behind(reply: Reply) -> dict[str, int]:
     match reply:
         case Description():
             return {**dict.fromkeys(("features", "n_rows"), reply.n_rows), **_behind_moments(reply.moments)}
         case LocalSummary():
             cells, rows = _fewest(reply.counts), _fewest(reply.sizes)
-            about_all = dict.fromkeys(("features", "n_rows", "filled", "clarity"), reply.n_rows)
-            about_clusters = dict.fromkeys(("sizes", "fidelity"), rows) | _behind_densities(reply, cells)
+            about_all = dict.fromkeys(("features", "n_rows", "filled"), reply.n_rows)
+            about_clusters = dict.fromkeys(("sizes", "clarity", "fidelity"), rows) | _behind_densities(reply, cells)
             about_cells = dict.fromkeys(("values", "counts"), cells)
             return (
                 about_all
@@ -96,15 +100,9 @@ def rows_behind(reply: Reply) -> dict[str, int]:
                 | {"low": _CELLS, "high": _CELLS}
             )
         case Refinement():
-            cells = min((_fewest(part.counts) for part in reply.refined), default=0)
-            rows = min((_fewest(part.sizes) for part in reply.refined), default=0)
-            all_rows = min((int(part.sizes.sum()) for part in reply.refined), default=0)
-            return {
-                "refined.values": cells,
-                "refined.counts": cells,
-                "refined.sizes": rows,
-                "refined.misfit": all_rows,
-            }
+            cells = min((n for part in reply.refined if (n := _fewest(part.counts))), default=0)
+            rows = min((n for part in reply.refined if (n := _fewest(part.sizes))), default=0)
+            return {"refined.values": cells, "refined.counts": cells, "refined.sizes": rows}
         case Labelled():
             behind = {"sizes": _fewest(reply.sizes)}
             if reply.counts is not None:

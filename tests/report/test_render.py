@@ -108,6 +108,39 @@ def test_names_that_are_cut_alike_stay_apart():
     assert len(coverage.layout.xaxis.tickvals) == 2
 
 
+def test_controls_in_names_are_marks(tmp_path):
+    """What would turn a line around, or a tab, or half a character, is seen and does nothing."""
+    from intarsia.report.cleaning import cleaned
+    from tests.report.studies import blobs
+
+    assert cleaned(("a\u202eb", {"k\n": ["\ud800"]}, 1.5)) == ("a\ufffdb", {"k\ufffd": ["\ufffd"]}, 1.5)
+    result = intarsia.cluster(blobs(["a\u202eb", "c\u2069"], ["x", "y"], 2, 40), 2, random_state=0)
+    page = result.report(tmp_path / "r.html", title="t\u202e\ud800").read_text()
+    assert not set(page) & set("\u202e\u202d\u2066")
+    assert "<h1>t\ufffd\ufffd</h1>" in page
+
+
+def test_many_participants_are_capped(tmp_path):
+    result = large_study(n=300, k=2, d=5)
+    charts = {chart.name: chart for chart in charts_of(result.summarise())}
+    for name in ("coverage", "sizes", "seconds", "bytes"):
+        assert charts[name].figure.layout.height < 1500
+        assert "40 largest participants" in charts[name].caption
+    assert len(charts["sizes"].table.rows) == 300
+    assert len(result.summarise().shared) <= 5000
+
+
+def test_the_policy_names_the_two_scripts_that_may_run(page):
+    from base64 import b64encode
+    from hashlib import sha256
+
+    policy = next(a["content"] for t, a in Page(page).elements if a.get("http-equiv") == "Content-Security-Policy")
+    own = page.rpartition("<script>")[2].partition("</script>")[0]
+    assert b64encode(sha256(own.encode()).digest()).decode() in policy
+    assert "unsafe-eval" not in policy
+    assert policy.count("sha256-") == 2
+
+
 def test_charts_show_what_their_tables_say(result):
     data = result.summarise()
     charts = {chart.name: chart for chart in charts_of(data)}

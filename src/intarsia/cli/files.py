@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ SUFFIXES = {
     ".xlsb": "excel", ".ods": "excel",
 }  # fmt: skip
 _SNIFFED = 65_536
+_HALVES = re.compile("[\ud800-\udfff]")  # of characters: bytes of a name that are no text
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def sources(arguments: Sequence[str]) -> list[Source]:
         raise InputError(
             f"{len(strange)} file(s) are of no kind that is read: {quote(strange)}. There are {', '.join(SUFFIXES)}."
         )
-    odd = [source.name for source in found if not source.name.strip() or set(source.name) & set("/\\\0")]
+    odd = [s.name for s in found if not s.name.strip() or set(s.name) & set("/\\\0") or _HALVES.search(s.name)]
     if odd:
         raise InputError(f"{len(odd)} name(s) of parties cannot be names of files: {quote(odd)}.")
     names = [source.name for source in found]

@@ -18,12 +18,12 @@ import polars as pl
 import typer
 
 from intarsia._version import __version__
-from intarsia.cli.console import Watch, out, print_json
+from intarsia.cli.console import Watch, err, out, plain, print_json
 from intarsia.cli.files import read, sources
 from intarsia.cli.forecast import forecast_for
 from intarsia.cli.interrupts import uninterrupted, written
 from intarsia.cli.report import REPORT
-from intarsia.exceptions import InputError, SettingError, quote
+from intarsia.exceptions import InputError, IntarsiaError, SettingError, quote
 
 if TYPE_CHECKING:
     from intarsia.estimators import ClusteringResult
@@ -157,7 +157,7 @@ def _write(result: ClusteringResult, output: Path, ids: dict[str, list[Any] | No
         result.save(beside / MODEL)
         _write_labels(result, beside / "labels", ids)
         result.to_frame("polars").write_csv(beside / "centroids.csv")
-        result.report(beside / REPORT)
+        _report(result, beside / REPORT)
         (beside / RUN).write_text(jsonlib.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
         beside.chmod(0o777 & ~umask())
         with uninterrupted():
@@ -194,6 +194,15 @@ def _check_place(output: Path, *, force: bool) -> None:
     inside = {path.name for path in output.iterdir()} if output.is_dir() else set()
     if MODEL not in inside or not inside <= STUDY:
         raise SettingError(f"{output} is there already, and is not a study alone, so that --force does not replace it.")
+
+
+def _report(result: ClusteringResult, path: Path) -> None:
+    """A study without its report is still a study."""
+    try:
+        result.report(path)
+    except Exception as error:  # noqa: BLE001  (the run is done, and must not be lost for a page)
+        what = str(error) if isinstance(error, IntarsiaError) else type(error).__name__
+        err.print(plain(f"the report could not be made: {what} Hint: intarsia report tries again."))
 
 
 def _write_labels(result: ClusteringResult, folder: Path, ids: dict[str, list[Any] | None]) -> None:

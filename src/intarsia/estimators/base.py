@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
@@ -25,7 +24,7 @@ from intarsia.core.units import SCALES
 from intarsia.estimators.advice import advice
 from intarsia.estimators.after import predict_table
 from intarsia.estimators.checks import check_clusterer, check_integer, check_one_of
-from intarsia.estimators.recording import run_record
+from intarsia.estimators.recording import Start
 from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
 from intarsia.exceptions import MissingCellsError, SettingError, TooFewRowsError, UnknownFeaturesError, quote
@@ -119,7 +118,8 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         # one table is an ordinary clustering problem: K is K
         fixed = self._known_k if len(tables) == 1 and self.n_local_clusters is None else self.n_local_clusters
         fixed_for = for_each(fixed, list(tables), "n_local_clusters")
-        seed, recorder, started = _seed(self.random_state), Recorder(watcher), time.time()
+        seed, recorder = _seed(self.random_state), Recorder(watcher)
+        start = Start(self, seed)
         outcome = drive(self._algorithm(fixed_for, seed), InProcessRuntime(participants, recorder), recorder)
         report = check_assumptions(outcome)
         spelled = {str(key): (*table.given_names, *indicators(table.levels)) for key, table in tables.items()}
@@ -135,7 +135,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             for column in FeatureSpace.union(names_of.values()).names
             for feature in (indicators({column: levels[column]}) if column in levels else (column,))
         )
-        run = run_record(self, seed, started, recorder, [text for _, text in notes])
+        run = start.record(recorder, [text for _, text in notes])
         return ClusteringResult(labels, local_labels, union, outcome, report, keys, run)
 
     @property

@@ -272,7 +272,7 @@ class ClusteringResult:
         """The report, in a notebook; the result in a line where what draws it is not installed."""
         try:
             return in_notebook(self.summarise())
-        except SettingError:
+        except Exception:  # noqa: BLE001  (a notebook shows something whatever happens; report() says what is wrong)
             return f"<pre>{html.escape(repr(self))}</pre>"
 
     def __str__(self) -> str:

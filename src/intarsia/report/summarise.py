@@ -8,10 +8,11 @@ import numpy as np
 
 from intarsia.assumptions import AssumptionReport
 from intarsia.core.distances import extent_of, rescaled_distances
-from intarsia.core.features import hangers_on, overlap_graph
+from intarsia.core.features import hangers_on, indicators, overlap_graph
 from intarsia.core.layout import flat_layout, quick_distances
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.profiles import Covered, coverage_of, separations
+from intarsia.profiles import Covered, Separation, coverage_of, separations
+from intarsia.report.cleaning import cleaned
 from intarsia.report.data import (
     Cluster,
     Column,
@@ -30,6 +31,8 @@ from intarsia.report.words import FEW_ROWS, REFERENCES, headline_of, meaning_of,
 from intarsia.results import Outcome, RunRecord, Sent
 
 TOP = 10  # features that separate a cluster
+MANY_PIECES = 500
+MOST_PAIRS = 5000  # of participants, those that share most
 FORCE_EXPONENT = 2.0  # a force to this power is a distance again
 
 
@@ -52,14 +55,14 @@ def summarise(
     releases = _releases(() if run is None else run.sent)
     bridges = tuple(_bridges(outcome))
     confidence = _number(outcome.aggregation.confidence)
-    return ReportData(
+    said = ReportData(
         title=title_of(parties) if title is None else title,
         headline=headline_of(parties, columns, clusters, outcome, assumptions, run),
         lights=lights_of(outcome, assumptions, parties, columns, bridges, releases, run),
         notes=() if run is None else run.notes,
         parties=parties,
         columns=columns,
-        shared=tuple(_shared(outcome)),
+        shared=tuple(sorted(_shared(outcome), key=lambda pair: -pair.columns)[:MOST_PAIRS]),
         bridges=bridges,
         clusters=clusters,
         profiles=_profiles(outcome, clusters, names, shown),
@@ -81,6 +84,7 @@ def summarise(
         methods=methods_of(outcome, parties, columns, run),
         references=REFERENCES,
     )
+    return cleaned(said)  # a title may hold anything, too
 
 
 def _number(value: float) -> float | None:
@@ -127,7 +131,7 @@ def _columns(outcome: Outcome, covered: Sequence[Covered]) -> tuple[Column, ...]
 
 def _shared(outcome: Outcome) -> Iterable[Shared]:
     """Pairs that share something; a column of categories is one column."""
-    of_level = {f: c for c, own in outcome.model.levels.items() for f in (f"{c}={level}" for level in own)}
+    of_level = {f: c for c, own in outcome.model.levels.items() for f in indicators({c: own})}
     columns = [of_level.get(name, name) for name in outcome.model.space.names]
     has = [{column for column, there in zip(columns, mask, strict=True) if there} for mask in outcome.masks]
     for i, left in enumerate(has):
@@ -144,11 +148,11 @@ def _bridges(outcome: Outcome) -> Iterable[str]:
 def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray, shown: BoolArray) -> tuple[Cluster, ...]:
     at = {name: m for m, name in enumerate(outcome.model.space.names)}
     others = shown.sum(axis=0)
-    found = [
-        entry
-        for entry in separations(outcome, names)
-        if shown[entry.cluster, at[entry.feature]] and others[at[entry.feature]] > 1
-    ]
+    found: dict[int, list[Separation]] = {}
+    for entry in separations(outcome, names):
+        m = at[entry.feature]
+        if shown[entry.cluster, m] and others[m] > 1 and len(found.setdefault(entry.cluster, [])) < TOP:
+            found[entry.cluster].append(entry)
     rows = sizes.sum(axis=0)
     total = max(int(rows.sum()), 1)
     return tuple(
@@ -157,7 +161,7 @@ def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray, shown: 
             rows=int(n),
             share=int(n) / total,
             rows_of=tuple(sizes[:, k].tolist()),
-            separating=tuple([entry for entry in found if entry.cluster == k][:TOP]),
+            separating=tuple(found.get(k, ())),
         )
         for k, n in enumerate(rows)
     )
@@ -191,7 +195,7 @@ def _pieces(outcome: Outcome, assumptions: AssumptionReport) -> tuple[tuple[Piec
     local = outcome.local_centroids
     extent = extent_of(local.values, local.seen)
     metric = outcome.model.metric
-    if metric == "euclidean":
+    if metric == "euclidean" or len(local) > MANY_PIECES:  # a picture of so many is a rough one
         apart = quick_distances(local.values, local.seen, extent)
     else:
         apart = rescaled_distances(local.values, local.seen, local.values, local.seen, extent, metric)

@@ -308,6 +308,9 @@ def _how_grouped(outcome: Outcome, run: RunRecord | None, settings: Mapping[str,
             f"with {'; '.join(f'{n}: {e}' for n, e in local.items()) if isinstance(local, Mapping) else local} [4]"
         )
     by = _AGGREGATIONS.get(outcome.aggregation.method, outcome.aggregation.method)
+    if run is None and not outcome.rounds:  # a file from before runs were kept
+        yield f"Each participant clustered its rows and sent summaries; local clusters were grouped by {by} [1]."
+        return
     if run is not None and run.method == "one_shot":
         density = str(settings.get("density", "gaussian")).replace("_", ", ")
         yield (

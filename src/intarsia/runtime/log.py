@@ -71,11 +71,12 @@ class Recorder:
         seen: set[str] = set()
         for held in fields_of(message):
             tally = self._tallies.setdefault((name, tag_of(message), held.path), _Tally())
-            if held.entries is None:
-                tally.withheld += 1
-                continue
-            tally.times += held.path not in seen  # a field of several clusters is still one field of one message
+            first = held.path not in seen  # a field of several clusters is still one field of one message
             seen.add(held.path)
+            if held.entries is None:
+                tally.withheld += first
+                continue
+            tally.times += first
             tally.entries += held.entries
             tally.n_bytes += held.n_bytes
             if held.path in behind:

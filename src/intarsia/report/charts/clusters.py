@@ -15,6 +15,7 @@ from intarsia.report.charts.base import (
     figure,
     full,
     heat,
+    largest,
     only,
     stacked,
     titled,
@@ -84,6 +85,7 @@ def _off(value: float | None) -> str:
 def sizes(data: ReportData) -> Chart:
     """Clusters at each participant: bars, or a heat map if there are many."""
     names, k = [party.name for party in data.parties], len(data.clusters)
+    who = largest(data.parties)
     totals = [max(sum(cluster.rows_of[i] for cluster in data.clusters), 1) for i in range(len(names))]
     share = [[100 * n / t for n, t in zip(cluster.rows_of, totals, strict=True)] for cluster in data.clusters]
     said = [
@@ -94,16 +96,20 @@ def sizes(data: ReportData) -> Chart:
         for c, (cluster, own) in enumerate(zip(data.clusters, share, strict=True))
     ]
     if k <= MOST_STACKED:
-        traces = [bars(names, share[c], said[c], f"cluster {c}", colour_of(c)) for c in range(k)]
-        drawn = stacked(traces, names, titled("share of a participant's rows, %", range=[0, 100.5], dtick=20))
+        some = [names[i] for i in who]
+        traces = [
+            bars(some, [share[c][i] for i in who], [said[c][i] for i in who], f"cluster {c}", colour_of(c))
+            for c in range(k)
+        ]
+        drawn = stacked(traces, some, titled("share of a participant's rows, %", range=[0, 100.5], dtick=20))
     else:
-        by_party = [[own[i] for own in share] for i in range(len(names))]
-        words = [[own[i] for own in said] for i in range(len(names))]
+        by_party = [[own[i] for own in share] for i in who]
+        words = [[own[i] for own in said] for i in who]
         drawn = figure(
             [heat(by_party, words, scale=PALE_TO_DEEP, bar="share, %", zmax=max(map(max, share)))],
-            130 + 20 * len(names),
+            130 + 20 * len(who),
             xaxis=axis([str(c) for c in range(k)], title={"text": "cluster"}),
-            yaxis=axis(names, autorange="reversed"),
+            yaxis=axis([names[i] for i in who], autorange="reversed"),
         )
     rows = tuple(
         (p.name, p.rows, *(f"{c.rows_of[i]:,} ({share[c.number][i]:.1f} %)" for c in data.clusters))
@@ -112,7 +118,8 @@ def sizes(data: ReportData) -> Chart:
     return Chart(
         "sizes",
         "Clusters at each participant",
-        "What share of each participant's rows is in each cluster.",
+        "What share of each participant's rows is in each cluster."
+        + only(len(who), len(names), "largest participants"),
         drawn,
         Rows(("participant", "rows", *(f"cluster {c}" for c in range(k))), rows),
     )

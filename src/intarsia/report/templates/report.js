@@ -66,7 +66,21 @@
     const { data, layout } = themed(charts[place.dataset.chart].figure);
     layout.width = printing ? PAGE : place.clientWidth;
     drawn.add(place);
-    return Plotly.react(place, data, layout, { displaylogo: false, displayModeBar: false, scrollZoom: false });
+    try {
+      Plotly.react(place, data, layout, { displaylogo: false, displayModeBar: false, scrollZoom: false });
+    } catch (problem) {
+      instead(place, problem);
+    }
+  }
+
+  /* One chart that cannot be drawn must not take the others with it. */
+  function instead(place, problem) {
+    console.warn("a chart cannot be drawn:", problem);
+    drawn.delete(place);
+    place.classList.add("broken");
+    place.textContent = charts
+      ? "This browser cannot draw the chart; the table has the same figures."
+      : "This browser cannot unpack the charts; intarsia report --json has the same figures.";
   }
 
   function redraw() {
@@ -169,7 +183,7 @@
       row.classList.toggle("folded", !on);
       row.toggleAttribute("data-folded", on);
     }
-    if (window.Plotly) for (const place of places) if (on || drawn.has(place)) draw(place);
+    if (window.Plotly) for (const place of places) if (drawn.has(place) || (on && !place.matches(".broken"))) draw(place);
   }
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
@@ -190,11 +204,7 @@
     for (const place of places) watch.observe(place);
     document.documentElement.dataset.ready = "charts";
   }).catch((problem) => {
-    console.warn("the charts cannot be drawn:", problem);
-    for (const place of places) {
-      place.classList.add("broken");
-      place.textContent = "This browser cannot draw the chart; the table has the same figures.";
-    }
+    for (const place of places) instead(place, problem);
     document.documentElement.dataset.ready = "tables";
   });
 })();
