@@ -33,10 +33,10 @@ def check(
     left_out = set(leave_out or ())
     has, rows = {}, {}
     for source in sources(files):
-        table = read(source)
-        kinds = kinds_of(table, source.name)
+        columns = read(source)
+        kinds = kinds_of(columns, source.name)
         has[source.name] = {column: kind for column, kind in kinds.items() if column not in left_out}
-        rows[source.name] = table.height
+        rows[source.name] = len(next(iter(columns.values())))
     report = check_feasibility(has, rows)
     if json:
         print_json(as_json(report))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import narwhals as nw
 import polars as pl
 
+from intarsia.cli.csv import read_csv
 from intarsia.exceptions import InputError, quote
 
-EMPTY = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
 SUFFIXES = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow", ".xlsx": "excel", ".xls": "excel",
@@ -60,10 +62,13 @@ def sources(arguments: Sequence[str]) -> list[Source]:
     return found
 
 
-def read(source: Source) -> pl.DataFrame:
-    """The file as a polars table."""
+def read(source: Source, id_column: str | None = None) -> dict[str, Any]:
+    """The file's columns by name; the one that names rows as it is."""
     try:
-        return _read(source)
+        if source.kind in {"csv", "tsv"}:
+            separator = "\t" if source.kind == "tsv" else _separator(source.path)
+            return read_csv(source.path, separator, {id_column} if id_column else ())
+        return {column.name: nw.from_native(column, series_only=True) for column in _read(source).get_columns()}
     except InputError:
         raise
     except Exception as error:
@@ -76,11 +81,6 @@ def read(source: Source) -> pl.DataFrame:
 
 def _read(source: Source) -> pl.DataFrame:
     match source.kind:
-        case "csv" | "tsv":
-            separator = "\t" if source.kind == "tsv" else _separator(source.path)
-            return pl.read_csv(
-                source.path, separator=separator, null_values=list(EMPTY), infer_schema_length=None, glob=False
-            )
         case "parquet":
             return pl.read_parquet(source.path, glob=False)
         case "arrow":

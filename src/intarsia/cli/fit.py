@@ -13,15 +13,17 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import polars as pl
 import typer
 
 from intarsia._version import __version__
 from intarsia.cli.console import Watch, out, print_json
-from intarsia.cli.files import read, sources
+from intarsia.cli.files import Source, read, sources
 from intarsia.estimators import ClusteringResult
 from intarsia.estimators.one_call import estimator_for
 from intarsia.exceptions import InputError, SettingError, quote
+from intarsia.frames import Table, read_table
 from intarsia.storage import umask
 
 MODEL, RUN = "model.intarsia", "run.json"
@@ -70,9 +72,9 @@ def fit(
     started = time.time()
     tables, ids = {}, {}
     for source in given:
-        tables[source.name], ids[source.name] = _columns(read(source), source.name, id_column, set(leave_out or ()))
+        tables[source.name], ids[source.name] = _table(source, id_column, set(leave_out or ()))
     with Watch(quiet=quiet or json) as watch:
-        result = model.fit_result(tables, watch)
+        result = model.fit_handed_over(tables, watch)
     record = _record(result, watch, method, k, settings, {s.name: str(s.path) for s in given}, started)
     _write(result, output, ids, record)
     if json:
@@ -99,14 +101,16 @@ def _configured(path: Path | None) -> tuple[list[str], dict[str, Any]]:
     return parties, dict(found.get("settings", {}))
 
 
-def _columns(table: Any, name: str, id_column: str | None, left_out: set[str]) -> tuple[Any, list[Any] | None]:
-    """The columns that take part, and what names the rows."""
-    ids = None
-    if id_column is not None:
-        if id_column not in table.columns:
-            raise InputError(f"{name!r} has no column {id_column!r}. It has {quote(table.columns)}.")
-        ids = table[id_column].to_list()
-    return table.drop([column for column in table.columns if column in left_out | {id_column}]), ids
+def _table(source: Source, id_column: str | None, left_out: set[str]) -> tuple[Table, Any]:
+    """The columns that take part, and the one that names the rows."""
+    columns = read(source, id_column)
+    if id_column is not None and id_column not in columns:
+        raise InputError(f"{source.name!r} has no column {id_column!r}. It has {quote(columns)}.")
+    ids = None if id_column is None else columns.pop(id_column).to_native()
+    part = {name: column for name, column in columns.items() if name not in left_out}
+    if not part:
+        raise InputError(f"no column of {source.name!r} is left to take part.")
+    return read_table(part, source.name), ids
 
 
 def _record(
@@ -140,7 +144,7 @@ def _record(
     }
 
 
-def _write(result: ClusteringResult, output: Path, ids: dict[str, list[Any] | None], record: dict[str, Any]) -> None:
+def _write(result: ClusteringResult, output: Path, ids: dict[str, Any], record: dict[str, Any]) -> None:
     """A whole study or none: beside the place first, then into it. A study that is there is put back should that fail."""
     output = output.resolve()
     beside: Path | None = None
@@ -185,9 +189,9 @@ def _check_place(output: Path, *, force: bool) -> None:
         raise SettingError(f"{output} is there already, and is not a study alone, so that --force does not replace it.")
 
 
-def _write_labels(result: ClusteringResult, folder: Path, ids: dict[str, list[Any] | None]) -> None:
+def _write_labels(result: ClusteringResult, folder: Path, ids: dict[str, Any]) -> None:
     folder.mkdir()
     for name, labels in result.labels.items():
         named = ids[str(name)]
-        rows = {"row": list(range(len(labels)))} if named is None else {"id": named}
+        rows = {"row": np.arange(len(labels))} if named is None else {"id": named}
         pl.DataFrame(rows | {"cluster": labels}).write_csv(folder / f"{name}.csv")
