@@ -78,6 +78,18 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         self._keep(result, plain=not many)
         return result
 
+    def fit_handed_over(self, tables: dict[Hashable, Table], watcher: Watcher | None = None) -> ClusteringResult:
+        """Like ``fit_result`` for tables that were read already, and are not needed any more: the mapping is emptied.
+
+        So nobody holds a row twice.
+        """
+        self._check_settings()
+        missing = for_each(self.missing, list(tables), "missing")
+        tables.update({key: settle_missing(table, missing[str(key)] or OBSERVED) for key, table in tables.items()})
+        result = self._run(tables, watcher)
+        self._keep(result, plain=False)
+        return result
+
     def _plain(self, X: Any) -> Table:
         """One table through our gate, one matrix through scikit-learn's."""
         check_one(X)
@@ -100,9 +112,11 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     def _missing_of_one(self) -> str:
         return str(for_each(self.missing, [_PLAIN], "missing")[_PLAIN] or OBSERVED)
 
-    def _run(self, tables: Mapping[Hashable, Table], watcher: Watcher | None = None) -> ClusteringResult:
+    def _run(self, tables: dict[Hashable, Table], watcher: Watcher | None = None) -> ClusteringResult:
+        """Run the algorithm over tables that are taken out of the mapping: a participant has rows of its own."""
         keys = {str(key): key for key in tables}
         names_of = {str(key): table.given_names for key, table in tables.items()}
+        levels_of = {str(key): table.levels for key, table in tables.items()}
         if not getattr(self, "allow_partial", False):
             check_connected(names_of)
         n_rows = sum(len(table) for table in tables.values())
@@ -111,19 +125,18 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
                 f"{self._known_k} clusters were asked for of {n_rows} rows in all (n_samples={n_rows}). Hint: ask for fewer."
             )
         local, missing = (for_each(getattr(self, name), list(tables), name) for name in ("local", "missing"))
-        participants = [
-            Participant(table, local[name], self.metric, missing[name] or OBSERVED)
-            for name, table in zip(keys, tables.values(), strict=True)
-        ]
         # one table is an ordinary clustering problem: K is K
         fixed = self._known_k if len(tables) == 1 and self.n_local_clusters is None else self.n_local_clusters
         fixed_for = for_each(fixed, list(tables), "n_local_clusters")
+        participants = [
+            Participant(tables.pop(key), local[name], self.metric, missing[name] or OBSERVED)
+            for name, key in keys.items()
+        ]
         seed, recorder = _seed(self.random_state), Recorder(watcher)
         start = Start(self, seed)
         outcome = drive(self._algorithm(fixed_for, seed), InProcessRuntime(participants, recorder), recorder)
         report = check_assumptions(outcome)
-        spelled = {str(key): (*table.given_names, *indicators(table.levels)) for key, table in tables.items()}
-        levels_of = {str(key): table.levels for key, table in tables.items()}
+        spelled = {name: (*names_of[name], *indicators(levels_of[name])) for name in keys}
         notes = tuple(advice(spelled, levels_of, outcome, report))
         for kind, text in notes:
             warnings.warn(text, kind, stacklevel=4)
