@@ -24,7 +24,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", "NO_COLOR
 
 def run(*arguments, where, rc=0):
     done = subprocess.run(
-        [*INTARSIA, *map(str, arguments)],
+        [*INTARSIA, *(a if isinstance(a, bytes) else str(a) for a in arguments)],
         cwd=where,
         env=ENVIRONMENT,
         capture_output=True,
@@ -69,6 +69,41 @@ def test_check_says_yes_and_no(folder):
     assert found["participants"]["a"]["columns"]["sex"] == "categories"
     ids = json.loads(run("check", *FILES, "--json", where=folder).stdout)
     assert "60 different" in ids["participants"]["a"]["unusable"]["patient"]
+
+
+def test_slips_of_the_pen_are_named(folder, tmp_path):
+    typo = run("fit", *FILES, "-k", 2, "-x", "pateint", "--id", "patient", "-o", tmp_path / "s", where=folder, rc=1)
+    assert "'pateint'" in typo.stderr
+    run("check", *FILES, "-x", "pateint", where=folder, rc=1)
+    both = run("fit", *FILES, "-k", 2, "-o", tmp_path / "s", where=folder, rc=1)  # ids take part nowhere
+    assert all(name in both.stderr for name in ("'a'", "'b'", "'clinic c'"))
+    assert "-x" in both.stderr
+    assert not (tmp_path / "s").exists()
+
+
+def test_columns_that_look_like_numbers_of_rows_are_pointed_out(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in "ab":
+        rows = 6.0 * (np.arange(40) % 2) + rng.normal(size=40)
+        pl.DataFrame({"number": range(100, 140), "x": rows, "y": rows}).write_csv(tmp_path / f"{name}.csv")
+    assert "number (a), number (b)" in run("check", "a.csv", "b.csv", where=tmp_path).stdout
+    done = run("fit", "a.csv", "b.csv", "-k", 2, "-o", "s", where=tmp_path)
+    assert "number (a), number (b)" in done.stderr
+    assert "number" not in run("fit", "a.csv", "b.csv", "-k", 2, "--id", "number", "-o", "t", where=tmp_path).stderr
+
+
+def test_other_encodings_and_double_headers_are_refused_by_name(tmp_path):
+    cells = "größe;x\n1;2\n3;4\n"
+    (tmp_path / "latin.csv").write_bytes(cells.encode("latin-1"))
+    (tmp_path / "wide.csv").write_bytes(cells.encode("utf-16"))
+    (tmp_path / "late.csv").write_bytes(("x,y\n" + "1,2\n" * 50_000).encode() + "ü,3\n".encode("latin-1"))
+    (tmp_path / "twice.csv").write_text("x,y,x\n1,2,3\n")
+    (tmp_path / "fine.csv").write_bytes(b"\xef\xbb\xbf" + "größe;a,b\n1;2\n3;4\n".encode())
+    for name in ("latin", "wide", "late"):
+        assert "UTF-8" in run("check", f"{name}.csv", where=tmp_path, rc=1).stderr
+    assert "'x'" in run("check", "twice.csv", where=tmp_path, rc=1).stderr
+    told = json.loads(run("check", "fine.csv", "--json", where=tmp_path).stdout)
+    assert set(told["participants"]["fine"]["columns"]) == {"größe", "a,b"}
 
 
 def test_fit_writes_a_study_that_explain_and_predict_read(folder, tmp_path):

@@ -4,8 +4,19 @@ import numpy as np
 import pytest
 
 import intarsia
-from intarsia.messages import Assign, Description, GaussianDensity, Labelled, LocalSummary, Moments, Refined, Refinement
-from intarsia.releases import Held, fields_of, rows_behind
+from intarsia.messages import (
+    Assign,
+    Description,
+    DiscreteBlock,
+    DiscreteDensity,
+    GaussianDensity,
+    Labelled,
+    LocalSummary,
+    Moments,
+    Refined,
+    Refinement,
+)
+from intarsia.releases import Held, differences, fields_of, rows_behind
 
 
 def _summary(**more):
@@ -53,7 +64,6 @@ def test_rows_behind_are_the_fewest_that_any_entry_has():
         "refined.values": 6,
         "refined.counts": 6,
         "refined.sizes": 8,
-        "refined.misfit": 8,
     }
     labelled = Labelled(sizes=np.array([2, 0]), counts=np.array([[1.0, 2.0], [0.0, 0.0]]), squares=np.zeros((2, 2)))
     assert rows_behind(labelled) == {"sizes": 2, "counts": 1, "squares": 1}
@@ -94,6 +104,27 @@ def test_no_label_and_no_row_is_in_any_field():
         assert max(s.entries for s in result.run.sent if s.message.startswith("reply")) < 1000
 
 
+def test_the_rarest_outcome_counts_for_a_table_of_probabilities():
+    block = DiscreteBlock(np.array([0]), np.array([[1.0], [2.0]]), np.array([0.9, 0.1]))
+    summary = _summary(densities=(DiscreteDensity((block,)), DiscreteDensity((block,))))
+    assert rows_behind(summary)["densities.blocks.outcomes"] == 1
+
+
+def test_sums_that_can_be_subtracted():
+    def refinement(*counts):
+        return Refinement(refined=(Refined(np.zeros((2, 1)), np.array(counts)[:, None], np.array([9, 9]), 1.0),))
+
+    assert differences(refinement(9.0, 12.0), None) is None
+    assert differences(refinement(9.0, 12.0), refinement(9.0, 12.0)) is None
+    assert differences(refinement(9.0, 12.0), refinement(11.0, 9.0)) == 2
+    assert differences(_summary(), None) is None
+    noisy = LocalSummary(
+        features=("x",), n_rows=14, filled=np.array([14]), values=np.ones((1, 1)), counts=np.full((1, 1), 11.0),
+        sizes=np.array([11]),
+    )  # fmt: skip
+    assert differences(noisy, None) == 3
+
+
 def test_settings_are_plain():
     from sklearn.cluster import KMeans
 
@@ -103,6 +134,36 @@ def test_settings_are_plain():
     run = model.fit_result({"a": {"x": [0.0, 0.1, 5.0, 5.1]}, "b": {"x": [0.0, 0.2, 5.0, 5.2]}}).run
     assert run.settings["local"] == {"a": "KMeans(n_clusters=2)"}
     assert type(run.settings["random_state"]) is int
+
+
+def test_settings_hold_no_data_and_no_addresses():
+    rows = np.array([[0.125, 1.0], [8.0, 9.0]])
+    from sklearn.cluster import KMeans
+
+    from intarsia.estimators.recording import plain
+
+    assert plain(KMeans(2, init=rows, n_init=1)) == "KMeans(init=array of shape (2, 2), n_clusters=2, n_init=1)"
+    assert plain(lambda x: x) == "<lambda>"
+    assert plain([1, 2.5, np.True_]) == [1, 2.5, True]
+    assert plain(list(range(100))) == "100 values"
+
+
+def test_a_clock_that_is_set_back_costs_nothing(monkeypatch, tmp_path):
+    import time
+
+    ticks = iter(range(10**6, 0, -1000))
+    monkeypatch.setattr(time, "time", lambda: float(next(ticks)))
+    result = intarsia.cluster({"a": {"x": [0.0, 1, 8, 9]}, "b": {"x": [0.0, 1, 8, 9]}}, 2, random_state=0)
+    assert result.run.seconds >= 0
+    result.save(tmp_path / "s.intarsia")
+
+
+def test_names_with_halves_of_characters_are_refused():
+    from intarsia.exceptions import InputError
+
+    for tables in ({"a": {"y\ud800": [1.0, 2.0]}}, {"a\ud800": {"y": [1.0, 2.0]}}, {"a": {"y": ["\ud800", "b"]}}):
+        with pytest.raises(InputError, match="halves of characters"):
+            intarsia.cluster(tables, 1)
 
 
 def test_the_groups_that_a_participant_is_told_are_counted():

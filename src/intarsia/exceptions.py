@@ -138,6 +138,6 @@ def quote(names: object, most: int = 5) -> str:
     >>> quote(["a", "b"]), quote(range(9), most=2)
     ("'a', 'b'", "'0', '1' and 7 more")
     """
-    words = [f"'{name}'" for name in names]  # type: ignore[attr-defined]
+    words = [f"'{str(name).encode(errors='backslashreplace').decode()}'" for name in names]  # type: ignore[attr-defined]
     more = len(words) - most
     return ", ".join(words[:most]) + (f" and {more} more" if more > 0 else "")

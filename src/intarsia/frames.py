@@ -19,8 +19,9 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from intarsia.core.distances import LARGEST
+from intarsia.core.distances import LARGEST, extent_of
 from intarsia.core.features import clashes, indicators
+from intarsia.core.pieces import by_rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import (
     DuplicateColumnError,
@@ -168,7 +169,7 @@ def _is_columns(thing: Any) -> bool:
 
 
 def _is_column(thing: Any) -> bool:
-    if isinstance(thing, list | tuple | Category):
+    if isinstance(thing, list | tuple | Category | nw.Series):
         return True
     # asking a whole table for its dimensions would turn it into a matrix first
     return column_names(thing) is None and hasattr(thing, "__array__") and np.ndim(thing) == 1
@@ -177,11 +178,12 @@ def _is_column(thing: Any) -> bool:
 def read_table(thing: Any, owner: str, known: Collection[str] = ()) -> Table:
     """Read one participant's table, or say what stands in the way. ``known`` columns are known to hold categories."""
     names = check_table(thing, owner)
-    arrays: dict[str, FloatArray] = {}
+    arrays: dict[str, Any] = {}
     categories: dict[str, Category] = {}
     refused: dict[str, str] = {}
     for name, column in _columns(thing, names, owner).items():
-        numbers = _numbers(column)
+        # a table's own numbers are cast one column at a time, when there is a place for them
+        numbers = column if _is_numeric(column) else _numbers(column)
         read = _category(column, known=name in known) if numbers is None else numbers
         if isinstance(read, str):
             refused[name] = read
@@ -191,7 +193,7 @@ def read_table(thing: Any, owner: str, known: Collection[str] = ()) -> Table:
             arrays[name] = read
     if refused:
         raise _not_usable(refused, owner)
-    lengths = {len(array) for array in arrays.values()} | {len(category.codes) for category in categories.values()}
+    lengths = {len(column) for column in (*arrays.values(), *categories.values())}
     if len(lengths) > 1:
         raise TableTypeError(f"the columns of {owner!r} have {len(lengths)} different lengths; all must have one.")
     n_rows = max(lengths, default=0)
@@ -201,16 +203,18 @@ def read_table(thing: Any, owner: str, known: Collection[str] = ()) -> Table:
             f"the table of {owner!r} has {have}. At least one row and one column are needed. "
             "Hint: leave out participants that have no data."
         )
-    values = np.column_stack([*arrays.values()]) if arrays else np.zeros((n_rows, 0))
-    table = table_of(owner, list(arrays), values)
-    return replace(table, given_names=tuple(names), categories=dict(sorted(categories.items())))
+    values = np.empty((n_rows, len(arrays)))
+    for k, name in enumerate(sorted(arrays)):
+        values[:, k] = _numbers(arrays[name])
+    return _table(owner, names, sorted(arrays), values, dict(sorted(categories.items())))
 
 
 def kinds_of(thing: Any, owner: str) -> dict[str, str]:
     """By column "numbers", "categories", or what stands in the way of either."""
     found = {}
     for name, column in _columns(thing, check_table(thing, owner), owner).items():
-        read = "numbers" if _numbers(column) is not None else _category(column, known=False)
+        numbers = _is_numeric(column) or _numbers(column) is not None
+        read = "numbers" if numbers else _category(column, known=False)
         found[name] = "categories" if isinstance(read, Category) else read
     return found
 
@@ -218,23 +222,32 @@ def kinds_of(thing: Any, owner: str) -> dict[str, str]:
 def table_of(owner: str, names: Sequence[str], values: FloatArray) -> Table:
     """A table from a matrix of numbers, NaN where a cell is empty."""
     assert values.shape[1] == len(names)
-    _check_magnitude(owner, names, values)
     order = sorted(range(len(names)), key=names.__getitem__)
-    values = np.ascontiguousarray(values[:, order], dtype=np.float64)
-    return Table(owner, tuple(names[k] for k in order), tuple(names), values, ~np.isnan(values))
+    ordered = np.array(values[:, order], dtype=np.float64, order="C")
+    return _table(owner, names, [names[k] for k in order], ordered, {})
 
 
-def _check_magnitude(owner: str, names: Sequence[str], values: FloatArray) -> None:
+def _table(
+    owner: str, given: Sequence[str], names: Sequence[str], values: FloatArray, categories: Mapping[str, Category]
+) -> Table:
+    """A table of numbers in the order of their names, unless some are too large or too close."""
+    observed = ~np.isnan(values)
+    _check_magnitude(owner, names, values, observed)
+    return Table(owner, tuple(names), tuple(given), values, observed, categories)
+
+
+def _check_magnitude(owner: str, names: Sequence[str], values: FloatArray, observed: BoolArray) -> None:
+    huge = np.zeros(len(names), dtype=np.bool_)
     with np.errstate(invalid="ignore"):
-        huge = np.asarray((np.abs(values) > LARGEST).any(axis=0))
+        for some in by_rows(*values.shape):
+            huge |= (np.abs(values[some]) > LARGEST).any(axis=0)
     if huge.any():
         raise NonFiniteError(
             f"{int(huge.sum())} column(s) of {owner!r} hold cells that are infinite (inf) or beyond {LARGEST:g}: "
             f"{quote(name for name, bad in zip(names, huge, strict=True) if bad)}. "
             "Hint: replace them, leave them empty if the value is unknown, or use larger units."
         )
-    gaps = np.isnan(values)
-    spread = np.where(gaps, -np.inf, values).max(axis=0) - np.where(gaps, np.inf, values).min(axis=0)
+    spread = extent_of(values, observed).width
     minute = np.asarray((spread > 0) & (spread < 1 / LARGEST))
     if minute.any():
         raise NonFiniteError(
@@ -354,12 +367,26 @@ def check_table(thing: Any, owner: str) -> list[str]:
     return names
 
 
+def is_writable(text: str) -> bool:
+    """Whether a text can be written and sent; halves of characters (surrogates) cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _check_names(names: Sequence[Any], owner: str) -> None:
     unnamed = [k for k, name in enumerate(names) if not isinstance(name, str) or not name.strip()]
     if unnamed:
         raise UnnamedColumnError(
             f"{len(unnamed)} of {len(names)} columns of {owner!r} have no name that is text and not blank (at positions "
             f"{quote(unnamed)}). Columns are matched across tables by name. Hint: set the table's column names."
+        )
+    if odd := [name for name in names if not is_writable(name)]:
+        raise UnnamedColumnError(
+            f"{len(odd)} column name(s) of {owner!r} hold halves of characters, which no file can: {quote(odd)}. "
+            "Hint: rename them; was a file read in another encoding?"
         )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
@@ -369,10 +396,15 @@ def _check_names(names: Sequence[Any], owner: str) -> None:
         )
 
 
+def _is_numeric(column: Any) -> bool:
+    """Whether a table says of its column that it holds numbers."""
+    return isinstance(column, nw.Series) and column.dtype.is_numeric()
+
+
 def _numbers(column: Any) -> FloatArray | None:
     """A column as numbers, NaN where it is empty; None if it is something else."""
     if isinstance(column, nw.Series):
-        if column.dtype.is_numeric():
+        if _is_numeric(column):
             return _cast(column)
         column = column.to_numpy() if column.dtype == nw.Object else None
     if column is None or isinstance(column, Category) or column.ndim != 1:
@@ -413,6 +445,8 @@ def _category(column: Any, *, known: bool) -> Category | str:
 def _no_levels(words: Sequence[str | None], levels: Sequence[str], *, texts: bool) -> str | None:
     """Why these are not the levels of a category; of plain ``texts`` more is asked than of what is declared to be one."""
     filled = sum(word is not None for word in words)
+    if not all(map(is_writable, levels)):
+        return "texts with halves of characters, which no file can hold"
     if texts and filled:
         strange = {level for level in levels if not _looks_like_a_number(level)}
         numbers = sum(word is not None and word not in strange for word in words)
@@ -457,7 +491,7 @@ def _looks_like_a_number(text: str) -> bool:
 
 
 def _plain_array(column: Any) -> Any:
-    if isinstance(column, Category):
+    if isinstance(column, Category | nw.Series):
         return column
     if isinstance(column, list | tuple) and any(isinstance(cell, str) for cell in column):
         return np.array(column, dtype=object)  # or numpy would spell out its gaps

@@ -10,10 +10,15 @@ import numpy as np
 from intarsia.core.features import indicators
 from intarsia.results import Outcome
 
+LEAST_WITHIN = 0.01  # of the deviation over all rows
+
 
 @dataclass(frozen=True)
 class Separation:
-    """How a feature tells a cluster from all others: ``difference`` is in standard deviations within clusters."""
+    """How a feature tells a cluster from all others: ``difference`` is in standard deviations within clusters.
+
+    They count as at least a hundredth of the deviation over all rows, so that a difference is never more than about 100.
+    """
 
     cluster: int
     feature: str
@@ -67,6 +72,8 @@ def separations(outcome: Outcome, names: tuple[str, ...]) -> tuple[Separation, .
         if not model.extent.varies[m]:
             continue
         inside = float((cells[:, m] * variances[:, m]).sum() / max(cells[:, m].sum(), 1.0))
+        mean = float(np.average(centroids.values[seen, m], weights=counts[seen]))
+        between = float(np.average(np.square(centroids.values[seen, m] - mean), weights=counts[seen]))
         who = tuple(p for p, mask in zip(outcome.participants, outcome.masks, strict=True) if mask[m])
         for k in np.flatnonzero(seen):
             others = seen & (np.arange(len(seen)) != k)
@@ -74,6 +81,7 @@ def separations(outcome: Outcome, names: tuple[str, ...]) -> tuple[Separation, .
                 continue
             rest = float(np.average(values[others, m], weights=counts[others]))
             step = (float(values[k, m]) - rest) / float(model.scale[m])
-            size = step / np.sqrt(inside) if inside > 0 else np.sign(step) * np.inf if step else 0.0
+            least = LEAST_WITHIN * float(np.sqrt(inside + between))
+            size = step / max(float(np.sqrt(inside)), least) if least > 0 else 0.0
             found.append(Separation(int(k), name, float(values[k, m]), rest, float(size), who))
     return tuple(sorted(found, key=lambda s: (-abs(s.difference), s.cluster, s.feature)))

@@ -13,7 +13,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from intarsia.messages import Array, Description, Labelled, LocalSummary, Message, Moments, Refinement, Reply, Request
+from intarsia.messages import (
+    Array,
+    Description,
+    DiscreteDensity,
+    Labelled,
+    LocalSummary,
+    Message,
+    Moments,
+    Refinement,
+    Reply,
+    Request,
+)
 
 _NUMBER = 8  # bytes
 _CELLS = 1  # a smallest or largest cell, or a quantile, is some row's
@@ -69,13 +80,17 @@ def _size(thing: Any) -> tuple[int, int]:
 
 def rows_behind(reply: Reply) -> dict[str, int]:
     """By field of a reply, the fewest rows that stand behind any of its entries, where the reply itself tells."""
+    return {path: rows for path, rows in _rows_behind(reply).items() if rows > 0}
+
+
+def _rows_behind(reply: Reply) -> dict[str, int]:
     match reply:
         case Description():
             return {**dict.fromkeys(("features", "n_rows"), reply.n_rows), **_behind_moments(reply.moments)}
         case LocalSummary():
             cells, rows = _fewest(reply.counts), _fewest(reply.sizes)
-            about_all = dict.fromkeys(("features", "n_rows", "filled", "clarity"), reply.n_rows)
-            about_clusters = dict.fromkeys(("sizes", "fidelity", *_parts_of(reply.densities)), rows)
+            about_all = dict.fromkeys(("features", "n_rows", "filled"), reply.n_rows)
+            about_clusters = dict.fromkeys(("sizes", "clarity", "fidelity"), rows) | _behind_densities(reply, cells)
             about_cells = dict.fromkeys(("values", "counts"), cells)
             return (
                 about_all
@@ -85,15 +100,9 @@ def rows_behind(reply: Reply) -> dict[str, int]:
                 | {"low": _CELLS, "high": _CELLS}
             )
         case Refinement():
-            cells = min((_fewest(part.counts) for part in reply.refined), default=0)
-            rows = min((_fewest(part.sizes) for part in reply.refined), default=0)
-            all_rows = min((int(part.sizes.sum()) for part in reply.refined), default=0)
-            return {
-                "refined.values": cells,
-                "refined.counts": cells,
-                "refined.sizes": rows,
-                "refined.misfit": all_rows,
-            }
+            cells = min((n for part in reply.refined if (n := _fewest(part.counts))), default=0)
+            rows = min((n for part in reply.refined if (n := _fewest(part.sizes))), default=0)
+            return {"refined.values": cells, "refined.counts": cells, "refined.sizes": rows}
         case Labelled():
             behind = {"sizes": _fewest(reply.sizes)}
             if reply.counts is not None:
@@ -103,6 +112,23 @@ def rows_behind(reply: Reply) -> dict[str, int]:
             return {}
 
 
+def differences(reply: Reply, before: Refinement | None) -> int | None:
+    """The fewest rows by which sums in this reply differ from others that the participant sent; None if there are none.
+
+    Means and counts of two rounds are two sums, and their difference is a sum over the rows that changed sides; so it is
+    with all rows and those that are in clusters.
+    """
+    apart: list[int] = []
+    if isinstance(reply, LocalSummary):
+        apart.append(reply.n_rows - int(reply.sizes.sum()))
+    if isinstance(reply, Refinement) and before is not None:
+        for new, old in zip(reply.refined, before.refined, strict=False):
+            if new.counts.shape == old.counts.shape:
+                moved = np.abs(new.counts - old.counts)
+                apart += np.unique(moved[moved > 0]).astype(int).tolist()
+    return min((n for n in apart if n > 0), default=None)
+
+
 def _behind_moments(moments: Moments | None) -> dict[str, int]:
     if moments is None:
         return {}
@@ -110,8 +136,18 @@ def _behind_moments(moments: Moments | None) -> dict[str, int]:
     return pooled | dict.fromkeys(("moments.low", "moments.high", "moments.quantiles"), _CELLS)
 
 
-def _parts_of(densities: Any) -> set[str]:
-    return {held.path for held in _walk("densities", densities or ())}
+def _behind_densities(reply: LocalSummary, cells: int) -> dict[str, int]:
+    """Of a table of probabilities, the rows that have its rarest outcome; of anything else, the cells behind an entry."""
+    behind = dict.fromkeys({held.path for held in _walk("densities", reply.densities or ())}, cells)
+    rarest = [
+        round(float(block.probabilities[block.probabilities > 0].min(initial=1.0)) * int(size))
+        for density, size in zip(reply.densities or (), reply.sizes, strict=False)
+        if isinstance(density, DiscreteDensity)
+        for block in density.blocks
+    ]
+    if rarest:
+        behind |= dict.fromkeys((path for path in behind if ".blocks" in path), max(min(rarest), 1))
+    return behind
 
 
 def _fewest(counts: Array) -> int:

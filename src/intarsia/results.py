@@ -177,7 +177,8 @@ class Suppressed:
 class RunRecord:
     """How a result came about: settings, seed, versions, what was exchanged, and what a colleague would mention.
 
-    Nothing of what was in the messages is kept.
+    Nothing of what was in the messages is kept. ``differences`` are, by participant, the fewest rows by which two of its
+    sums differ that belong together (successive rounds; all rows and those in clusters).
     """
 
     method: str
@@ -190,6 +191,7 @@ class RunRecord:
     sent: tuple[Sent, ...] = ()
     notes: tuple[str, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
+    differences: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 ::
 
     8 bytes   INTARSIA
-    2 bytes   version of this layout, big-endian; 1
+    2 bytes   version of this layout, big-endian; 2
     32 bytes  SHA-256 of what follows
     the rest  one MessagePack map, :class:`Stored`; arrays as in :mod:`intarsia.messages`
 
@@ -37,6 +37,10 @@ from intarsia.results import Aggregation, Coverage, GlobalModel, LocalCluster, O
 MAGIC = b"INTARSIA"
 VERSION = 2
 _HEAD = len(MAGIC) + 2 + 32
+MOST_ROWS = 2**53  # counts are exact up to here
+KINDS_OF_ROUNDS = ("plain", "trial", "crosswise")
+PHASES = ("describe", "summarize", "refine", "label", "assign")
+_LONG = 100_000  # letters of a note
 _METRICS = ("euclidean", "manhattan", "cosine")
 
 
@@ -49,7 +53,7 @@ class StoredTree(msgspec.Struct, frozen=True, eq=False):
 
 
 class Stored(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """Version 1. Fields that a later version adds are ignored by this one; those it lacks have defaults there."""
+    """Version 2. Fields that a later version adds are ignored by this one; those it lacks have defaults there."""
 
     written_by: str
     features: tuple[str, ...]
@@ -281,6 +285,7 @@ def _problems(stored: Stored) -> Iterator[str]:
     yield from _wrong_shapes(stored)
     yield from _wrong_names(stored)
     yield from _wrong_numbers(stored)
+    yield from _wrong_counts(stored)
     yield from _wrong_coverage(stored)
     yield from _wrong_pointers(stored)
     yield from _wrong_tree(stored.tree, len(stored.leaves) or len(stored.owner))
@@ -368,8 +373,24 @@ def _wrong_numbers(stored: Stored) -> Iterator[str]:
     known = stored.local_counts.sum(axis=0) > 0
     if not (np.abs(stored.low[known]) <= LARGEST).all() or not (stored.low[known] <= stored.high[known]).all():
         yield "the extent is not one"
-    if not all(((sizes >= 0) & (sizes < LARGEST)).all() for sizes in stored.sizes.values()):
+
+
+def _wrong_counts(stored: Stored) -> Iterator[str]:
+    if not all(((sizes >= 0) & (sizes <= MOST_ROWS)).all() for sizes in stored.sizes.values()):
         yield "sizes are not sizes"
+    counted = [stored.counts, stored.local_counts, *([] if stored.cells is None else [stored.cells])]
+    if not all((part <= MOST_ROWS).all() for part in counted) or not (stored.size <= MOST_ROWS).all():
+        yield "counts are beyond all rows that there can be"
+    if not all(0 <= r.movement < LARGEST and r.kind in KINDS_OF_ROUNDS for r in stored.rounds):
+        yield "rounds are not rounds"
+    sure = stored.aggregation.confidence
+    if not (np.isnan(sure) or 0 <= sure <= 1):
+        yield "the confidence is none"
+    most = len(stored.leaves) or len(stored.owner)
+    if not all(1 <= k <= most and not np.isinf(v) for k, v in stored.silhouettes.items()):
+        yield "silhouettes are of numbers of clusters that cannot be"
+    if stored.found is not None and not 1 <= stored.found <= MOST_ROWS:
+        yield "the number of clusters that participants found is none"
 
 
 def _wrong_coverage(stored: Stored) -> Iterator[str]:
@@ -381,7 +402,7 @@ def _wrong_coverage(stored: Stored) -> Iterator[str]:
 
 def _wrong_pointers(stored: Stored) -> Iterator[str]:
     inside = _inside(stored.owner, len(stored.participants)) and _inside(stored.group, len(stored.values))
-    if not inside or (stored.size < 0).any():
+    if not inside or (stored.size <= 0).any():
         yield "local clusters point to participants or groups that are not there"
     for name, labels in (stored.labels or {}).items():
         if labels.ndim != 1 or labels.dtype.kind != "i" or not _inside(labels[labels != -1], len(stored.values)):
@@ -417,11 +438,28 @@ def _wrong_run(run: RunRecord | None, participants: set[str]) -> Iterator[str]:
             spoken_of |= set(by_name)
             if not all(0 <= number < LARGEST for number in by_name.values()):
                 yield "the record of the run holds seconds or bytes that are none"
+    spoken_of |= set(run.differences)
     if not spoken_of <= participants:
         yield "the record of the run speaks of participants that are not listed"
+    if not _is_plain(run.settings, 4) or not all(len(text) <= _LONG for text in (run.method, run.started, *run.notes)):
+        yield "the record of the run holds settings that are none"
+    if any(exchange.phase not in PHASES for exchange in run.exchanges):
+        yield "the record of the run speaks of exchanges that there are not"
+    few = (entry.fewest_rows for entry in run.sent)
+    if not all(n is None or 0 <= n <= MOST_ROWS for n in (*few, *run.differences.values())):
+        yield "the record of the run holds rows that are none"
     counts = (count for entry in run.sent for count in (entry.times, entry.withheld, entry.entries, entry.n_bytes))
     if not all(0 <= count < LARGEST for count in counts) or not 0 <= run.seconds < LARGEST:
         yield "the record of the run holds counts that are none"
+
+
+def _is_plain(thing: object, depth: int) -> bool:
+    """Whether it is what JSON can hold, and no deeper than settings are."""
+    if isinstance(thing, Mapping):
+        return depth > 0 and all(isinstance(k, str) and _is_plain(v, depth - 1) for k, v in thing.items())
+    if isinstance(thing, list | tuple):
+        return depth > 0 and all(_is_plain(v, depth - 1) for v in thing)
+    return thing is None or isinstance(thing, bool | int | float | str)
 
 
 def _is_number(name: str) -> bool:

@@ -56,6 +56,8 @@ def blobs(names, columns, n_clusters, rows, seed=0, missing=0.0):
 def hostile_study():
     """Names that would break out of a page that is careless."""
     tables = blobs(HOSTILE, HOSTILE_COLUMNS, 3, 60)
+    for twin in ("Systolic_blood_pressure_at_admission_mmHg_first", "systolic_blood_pressure_at_admission_mmHg_first"):
+        tables[LONG if twin[0] == "S" else EMOJI][twin] = tables[LONG][HOSTILE_COLUMNS[0]]  # a long note
     tables[SCRIPT]["<b>kind</b>"] = np.array(["<i>x</i>", "y"])[np.arange(60) % 2].tolist()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -37,7 +37,7 @@ def pages(tmp_path_factory):
 
 def wait_until(page, expression):
     """Playwright's own way to wait evaluates text in the page, which the page forbids."""
-    for _ in range(200):
+    for _ in range(1200):
         if page.evaluate(expression):
             return
         page.wait_for_timeout(25)
@@ -219,6 +219,51 @@ def test_print_shows_every_chart_in_light_colours(read, tmp_path):
     assert pdf.startswith(b"%PDF")
     assert 5 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") <= 40
     reader.check_quiet()
+
+
+def test_print_opens_what_is_folded_and_folds_it_again(read):
+    reader = read("large")
+    page = reader.page
+    folded, hidden = page.locator("details.card:not([open])"), page.locator("tr.folded")
+    assert (folded.count(), hidden.count()) == (44, 18)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert (folded.count(), hidden.count()) == (0, 0)
+    assert page.locator("#left .table-place tbody tr").count() == 1000
+    drawn = page.eval_on_selector_all(".plot", "all => all.filter(p => !p.querySelector('.main-svg')).length")
+    assert drawn == 0
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert (folded.count(), hidden.count()) == (44, 18)
+    assert page.locator("#left details[open]").count() == 0
+
+
+def test_one_chart_that_cannot_be_drawn_takes_no_other_with_it(browser, pages, tmp_path):
+    broken = tmp_path / "broken.html"
+    broken.write_text(pages["hospitals"].read_text().replace('"type":"sankey"', '"type":"sankey","node":7', 1))
+    reader = Reader(browser, broken)
+    reader.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    drawn = reader.page.eval_on_selector_all(".plot", "all => all.filter(p => p.querySelector('.main-svg')).length")
+    assert drawn >= len(CHARTS) - 1
+    assert reader.page.locator("#chart-bytes .main-svg").count() > 0
+    reader.context.close()
+
+
+def test_links_from_a_file_are_text(browser, tmp_path):
+    """A model file is somebody else's, too."""
+    from dataclasses import replace
+
+    result = hospitals()
+    link = "<a href='https://example.org/'>x</a>"
+    exchanges = tuple(replace(e, phase=link) for e in result.run.exchanges)
+    rounds = tuple(replace(r, kind=link) for r in result.rounds)
+    result = replace(
+        result, outcome=replace(result.outcome, rounds=rounds), run=replace(result.run, exchanges=exchanges)
+    )
+    reader = Reader(browser, result.report(tmp_path / "links.html"))
+    reader.scroll_through()
+    assert reader.page.locator("svg a").count() == 0
+    assert reader.page.locator("#chart-bytes .legend").text_content().count("<a href") == 1
+    reader.check_quiet()
+    reader.context.close()
 
 
 def test_hostile_names_are_shown_as_text(read):

@@ -54,6 +54,35 @@ def test_report_goes_where_it_is_told_and_replaces_nothing(study, tmp_path):
     assert "cannot be read" in missing.stderr
 
 
+def test_report_never_replaces_what_is_not_a_report(study, tmp_path):
+    model = (study / "model.intarsia").read_bytes()
+    (tmp_path / "m.html").write_bytes(model)
+    run("report", "m.html", where=tmp_path, rc=1)
+    assert (tmp_path / "m.html").read_bytes() == model
+    (tmp_path / "notes.intarsia").write_bytes(model)
+    (tmp_path / "notes.html").write_text("mine")
+    run("report", "notes.intarsia", where=tmp_path, rc=1)
+    assert (tmp_path / "notes.html").read_text() == "mine"
+    received = tmp_path / "received"
+    received.mkdir()
+    (received / "model.intarsia").write_bytes(model)
+    (received / "report.html").symlink_to(tmp_path / "notes.html")
+    run("report", "received", where=tmp_path, rc=1)
+    assert (tmp_path / "notes.html").read_text() == "mine"
+
+
+def test_json_can_go_to_a_file(study, tmp_path):
+    run("report", study, "--json", "-o", "s.json", where=tmp_path)
+    assert json.loads((tmp_path / "s.json").read_text())["title"]
+    run("report", study, "--json", "-o", "s.html", where=tmp_path, rc=1)
+
+
+def test_names_that_are_no_text_are_refused(study, tmp_path):
+    odd = run("fit", b"p\xff=" + bytes(study.parent / "a.csv"), study.parent / "b.csv", "-k", 2, where=tmp_path, rc=1)
+    assert "cannot be names of files" in odd.stderr
+    run("report", study, "-o", "t.html", "--title", b"x\xff", where=tmp_path)
+
+
 def test_open_shows_it_in_a_browser(study, tmp_path, monkeypatch):
     """$BROWSER is how a user says which; here one that writes down what it is asked to show."""
     browser = tmp_path / "browser"

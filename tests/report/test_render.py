@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 import intarsia
-from intarsia.exceptions import AssumptionWarning, ModelFileError
+from intarsia.exceptions import AssumptionWarning, ModelFileError, SettingError
 from intarsia.report.charts import charts_of
 from intarsia.report.charts.base import text
 from intarsia.report.data import State
@@ -86,7 +86,8 @@ def test_hostile_names_are_text(tmp_path):
 
 
 def test_names_are_escaped_and_isolated_for_charts():
-    assert text(SCRIPT) == "\u2068&lt;script&gt;window.broken=1&lt;/sc…\u2069"
+    assert text(SCRIPT) == "\u2068&lt;script&gt;window.bro…&lt;/script&gt;\u2069"
+    assert text("University Hospital of the North, ward 7", 18).endswith("ard 7\u2069")
     assert len(text("x" * 200)) == 30
     for chart in charts_of(hostile_study().summarise()):
         raw = chart.figure.to_json()
@@ -105,6 +106,39 @@ def test_names_that_are_cut_alike_stay_apart():
     assert sorted(sankey.link.source) == [0, 1, 2, 3]
     coverage = next(c for c in charts_of(result.summarise()) if c.name == "coverage").figure
     assert len(coverage.layout.xaxis.tickvals) == 2
+
+
+def test_controls_in_names_are_marks(tmp_path):
+    """What would turn a line around, or a tab, or half a character, is seen and does nothing."""
+    from intarsia.report.cleaning import cleaned
+    from tests.report.studies import blobs
+
+    assert cleaned(("a\u202eb", {"k\n": ["\ud800"]}, 1.5)) == ("a\ufffdb", {"k\ufffd": ["\ufffd"]}, 1.5)
+    result = intarsia.cluster(blobs(["a\u202eb", "c\u2069"], ["x", "y"], 2, 40), 2, random_state=0)
+    page = result.report(tmp_path / "r.html", title="t\u202e\ud800").read_text()
+    assert not set(page) & set("\u202e\u202d\u2066")
+    assert "<h1>t\ufffd\ufffd</h1>" in page
+
+
+def test_many_participants_are_capped(tmp_path):
+    result = large_study(n=300, k=2, d=5)
+    charts = {chart.name: chart for chart in charts_of(result.summarise())}
+    for name in ("coverage", "sizes", "seconds", "bytes"):
+        assert charts[name].figure.layout.height < 1500
+        assert "40 largest participants" in charts[name].caption
+    assert len(charts["sizes"].table.rows) == 300
+    assert len(result.summarise().shared) <= 5000
+
+
+def test_the_policy_names_the_two_scripts_that_may_run(page):
+    from base64 import b64encode
+    from hashlib import sha256
+
+    policy = next(a["content"] for t, a in Page(page).elements if a.get("http-equiv") == "Content-Security-Policy")
+    own = page.rpartition("<script>")[2].partition("</script>")[0]
+    assert b64encode(sha256(own.encode()).digest()).decode() in policy
+    assert "unsafe-eval" not in policy
+    assert policy.count("sha256-") == 2
 
 
 def test_charts_show_what_their_tables_say(result):
@@ -173,5 +207,7 @@ def test_without_what_draws_a_result_is_a_line():
 
 
 def test_a_report_that_cannot_be_written_says_so(result, tmp_path):
+    with pytest.raises(SettingError, match=".html or .json"):
+        result.report(tmp_path / "study.pdf")
     with pytest.raises(ModelFileError, match="cannot be written"):
         result.report(tmp_path / "no" / "such" / "folder.html")

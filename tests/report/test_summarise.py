@@ -129,7 +129,7 @@ def _lights(result):
     return {light.about: light for light in result.summarise().lights}
 
 
-def test_lights_see_what_is_wrong():
+def test_all_lights_are_green_where_all_is_well():
     fine = _lights(intarsia.cluster(blobs("abc", ["x", "y", "z"], 3, 60), 3, random_state=0))
     assert {light.state for light in fine.values()} == {State.GOOD}
     assert not any(light.advice for light in fine.values())
@@ -157,6 +157,9 @@ def test_many_empty_cells_and_few_rows_are_pointed_out():
     lights = _lights(intarsia.cluster(blobs("ab", ["x", "y", "z"], 2, 6), 2, random_state=0))
     light = lights["Every number that left stands for several rows"]
     assert (light.state, "'reply.summary values'" in light.seen) == (State.CAUTION, True)
+    lights = _lights(intarsia.cluster(blobs("ab", ["x", "y", "z"], 2, 2), 2, random_state=0))
+    light = lights["Every number that left stands for several rows"]
+    assert (light.state, "that row itself" in light.seen) == (State.BAD, True)
     lights = _lights(intarsia.cluster(blobs("ab", ["x", "y"], 2, 60), 2, scale="minmax", random_state=0))
     assert "moments.low" in lights["Every number that left stands for several rows"].seen
 
@@ -194,6 +197,94 @@ def test_categories_are_one_column():
     assert [(c.name, c.levels) for c in data.columns] == [("x", ()), ("sex", ("f", "m"))]
     assert data.shared[0].columns == 2
     assert "sex" in data.methods
+    light = {light.about: light for light in data.lights}["Every number that left stands for several rows"]
+    assert "Names of categories' levels left" in light.seen
+
+
+def test_rows_without_clusters_are_pointed_out():
+    rng = np.random.default_rng(0)
+    tables = {name: {c: rng.normal(size=80) for c in "xyz"} for name in "abc"}
+    light = _lights(intarsia.cluster(tables, 2, random_state=0))["Participants' rows fall into clusters"]
+    assert light.state is State.BAD
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_shared_columns_that_tell_nothing_are_pointed_out(seed):
+    rng = np.random.default_rng(seed)
+    tables = {}
+    for name in "abc":
+        truth = np.arange(80) % 2
+        own = {f"{name}{k}": 6 * truth + rng.normal(size=80) for k in range(2)}
+        tables[name] = {"shared": rng.normal(size=80), **own}
+    light = _lights(intarsia.cluster(tables, 2, random_state=0))["Shared columns tell local clusters apart"]
+    assert light.state is not State.GOOD
+
+
+@pytest.mark.parametrize("other", [lambda x: 1000 * x, lambda x: x + 300, lambda x: 1.8 * x + 32, lambda x: x / 40])
+def test_a_column_in_other_units_is_pointed_out(other):
+    tables = {n: {c: v + 40 for c, v in t.items()} for n, t in blobs("abc", ["f", "g", "h"], 3, 90).items()}
+    light = _lights(intarsia.cluster(tables, 3, random_state=0))["Columns mean the same everywhere"]
+    assert light.state is State.GOOD
+    tables["b"]["f"] = other(tables["b"]["f"])
+    light = _lights(intarsia.cluster(tables, 3, random_state=0))["Columns mean the same everywhere"]
+    assert (light.state, "'f'" in light.seen, "'b'" in light.seen) == (State.BAD, True, True)
+
+
+def test_cholesterol_in_other_units_is_pointed_out_and_real_hospitals_are_not():
+    tables = {name: table.copy() for name, table in intarsia.datasets.load_heart_disease("pandas").tables.items()}
+    about = "Columns mean the same everywhere"
+    assert _lights(intarsia.cluster(tables, 2, random_state=0))[about].state is State.GOOD
+    tables["hungary"]["chol"] /= 38.67
+    light = _lights(intarsia.cluster(tables, 2, random_state=0))[about]
+    assert (light.state, "'chol' averages 6.49 at 'hungary'" in light.seen) == (State.BAD, True)
+
+
+def test_rounds_that_can_be_subtracted_are_pointed_out():
+    result = hospitals()
+    assert min(result.run.differences.values()) == 1
+    assert _lights(result)["What left cannot be subtracted"].state is State.CAUTION
+
+
+def test_a_cluster_that_is_one_participant_s_in_the_end_is_pointed_out():
+    rng = np.random.default_rng(0)
+    tables = {name: {c: 50.0 * k + rng.normal(size=60) for c in "xy"} for k, name in enumerate("abc")}
+    light = _lights(intarsia.cluster(tables, 3, random_state=0))["Each cluster's participants are connected"]
+    assert light.state is State.CAUTION
+
+
+def test_what_few_cells_stand_behind_is_not_shown():
+    a = {"x": [0.0, 0.1, 0.2, 0.1, 0.0, 0.2, 9.0, 9.1, 9.2], "y": [1.0] * 6 + [7.123, np.nan, np.nan]}
+    result = intarsia.cluster({"a": a, "b": {"x": a["x"]}}, 2, random_state=0, scale=None)
+    data = result.summarise()
+    at = data.profiles.features.index("y")
+    assert [row[at] is None for row in data.profiles.means] == [False, True]
+    assert "7.123" not in data.to_json()
+    assert "7.123" in result.summarise(fewest=1).to_json()
+    assert not any(entry.feature == "y" for cluster in data.clusters for entry in cluster.separating)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "words"),
+    [
+        ({"max_rounds": 0}, "without federated rounds"),
+        ({"model": "mixture"}, "likeliest of Gaussians"),
+        ({"missing": "impute"}, "shown the column's mean"),
+        ({"metric": "manhattan"}, "Distances were manhattan"),
+        ({"aggregation": "method_a"}, "by Method A"),
+        ({"scale": "minmax"}, "divided by their range"),
+        ({"method": "one_shot", "density": "gaussian_diagonal"}, "density (gaussian, diagonal)"),
+    ],
+)
+def test_the_methods_paragraph_says_what_was_done(settings_, words):
+    assert words in hospitals(**settings_).summarise().methods
+
+
+def test_the_methods_paragraph_names_a_local_algorithm():
+    from sklearn.cluster import AgglomerativeClustering
+
+    told = hospitals(method="one_shot", local=AgglomerativeClustering(2), missing="impute").summarise()
+    assert "with AgglomerativeClustering()" in told.methods
+    assert "by their densities" in told.headline[2]
 
 
 def test_noise_is_told():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from intarsia.cli.console import out, plain, print_json
-from intarsia.cli.files import read, sources
+from intarsia.cli.files import check_left_out, like_ids, read, sources
 
 if TYPE_CHECKING:
     from intarsia.feasibility import Feasibility
@@ -36,18 +37,21 @@ def check(
     from intarsia.feasibility import check_feasibility
     from intarsia.frames import kinds_of
 
-    left_out = set(leave_out or ())
-    has, rows = {}, {}
+    left_out = leave_out or ()
+    has, rows, numbered, seen = {}, {}, [], set()
     for source in sources(files):
-        table = read(source)
-        kinds = kinds_of(table, source.name)
-        has[source.name] = {column: kind for column, kind in kinds.items() if column not in left_out}
-        rows[source.name] = table.height
+        columns = read(source)
+        seen |= set(columns)
+        part = {name: column for name, column in columns.items() if name not in set(left_out)}
+        numbered += like_ids(source.name, part)
+        has[source.name] = kinds_of(part, source.name) if part else {}
+        rows[source.name] = len(next(iter(columns.values())))
+    check_left_out(left_out, seen)
     report = check_feasibility(has, rows)
     if json:
-        print_json(as_json(report))
+        print_json(as_json(report) | {"like_ids": numbered})
     else:
-        show(report)
+        show(report, numbered)
     if not report.possible:
         raise typer.Exit(NO)
 
@@ -77,7 +81,7 @@ def as_json(report: Feasibility) -> dict[str, object]:
     }
 
 
-def show(report: Feasibility) -> None:
+def show(report: Feasibility, numbered: Sequence[str] = ()) -> None:
     """For people."""
     names = report.participants
     view = Table(box=box.SIMPLE_HEAD, title="Who sees what", title_justify="left", title_style="bold")
@@ -103,7 +107,11 @@ def show(report: Feasibility) -> None:
     ]
     for name, columns in report.unusable.items():
         shown = ", ".join(f"{column} ({why})" for column, why in list(columns.items())[:5])
-        lines.append(f"Not used at {name}: {shown}{' …' if len(columns) > 5 else ''}.")
+        lines.append(f"To be left out (-x, or --id) at {name}: {shown}{' …' if len(columns) > 5 else ''}.")
+    if numbered:
+        lines.append(
+            f"Columns that look like numbers of rows; leave them out (-x, or --id) if so: {', '.join(numbered)}."
+        )
     for line in lines:
         out.print(plain(line))
     out.print(plain(report.verdict(), style="bold green" if report.possible else "bold red"))

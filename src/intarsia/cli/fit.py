@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -18,15 +19,16 @@ import polars as pl
 import typer
 
 from intarsia._version import __version__
-from intarsia.cli.console import Watch, out, print_json
-from intarsia.cli.files import read, sources
+from intarsia.cli.console import Watch, err, out, plain, print_json
+from intarsia.cli.files import Source, check_left_out, like_ids, read, sources
 from intarsia.cli.forecast import forecast_for
 from intarsia.cli.interrupts import uninterrupted, written
 from intarsia.cli.report import REPORT
-from intarsia.exceptions import InputError, SettingError, quote
+from intarsia.exceptions import InputError, IntarsiaError, NonNumericError, SettingError, quote
 
 if TYPE_CHECKING:
     from intarsia.estimators import ClusteringResult
+    from intarsia.frames import Table
 
 MODEL, RUN = "model.intarsia", "run.json"
 STUDY = {MODEL, RUN, REPORT, "labels", "centroids.csv"}
@@ -74,11 +76,9 @@ def fit(
         settings["scale"] = None
     model = estimator_for(method, k, settings)
     started = time.time()
-    tables, ids = {}, {}
-    for source in given:
-        tables[source.name], ids[source.name] = _columns(read(source), source.name, id_column, set(leave_out or ()))
+    tables, ids = _tables(given, id_column, leave_out or ())
     with Watch(quiet=quiet or json, forecast=forecast_for(model)) as watch:
-        result = model.fit_result(tables, watch)
+        result = model.fit_handed_over(tables, watch)
     record = _record(result, method, k, settings, {s.name: str(s.path) for s in given}, started)
     _write(result, output, ids, record)
     if json:
@@ -106,14 +106,48 @@ def _configured(path: Path | None) -> tuple[list[str], dict[str, Any]]:
     return parties, dict(found.get("settings", {}))
 
 
-def _columns(table: Any, name: str, id_column: str | None, left_out: set[str]) -> tuple[Any, list[Any] | None]:
-    """The columns that take part, and what names the rows."""
-    ids = None
-    if id_column is not None:
-        if id_column not in table.columns:
-            raise InputError(f"{name!r} has no column {id_column!r}. It has {quote(table.columns)}.")
-        ids = table[id_column].to_list()
-    return table.drop([column for column in table.columns if column in left_out | {id_column}]), ids
+def _tables(
+    given: Sequence[Source], id_column: str | None, left_out: Sequence[str]
+) -> tuple[dict[Hashable, Table], dict[str, Any]]:
+    """Everybody's columns that take part, and those that name the rows; what cannot take part is named for all at once."""
+    tables: dict[Hashable, Table] = {}
+    ids: dict[str, Any] = {}
+    seen: set[str] = set()
+    numbered, problems = [], []
+    for source in given:
+        columns = read(source, id_column)
+        seen |= set(columns)
+        ids[source.name] = _ids(columns, source, id_column)
+        part = {name: column for name, column in columns.items() if name not in set(left_out)}
+        numbered += like_ids(source.name, part)
+        try:
+            tables[source.name] = _table(part, source)
+        except NonNumericError as error:
+            problems.append(str(error))
+    check_left_out(left_out, seen)
+    if problems:
+        raise NonNumericError(" ".join(problems) + " Hint: -x leaves a column out, --id keeps it beside the labels.")
+    if numbered:
+        hint = "Hint: -x leaves a column out, --id keeps it beside the labels."
+        err.print(plain(f"Columns that look like numbers of rows take part: {', '.join(numbered)}. {hint}"))
+    return tables, ids
+
+
+def _ids(columns: dict[str, Any], source: Source, id_column: str | None) -> Any:
+    """The column that names rows, taken out of the others."""
+    if id_column is None:
+        return None
+    if id_column not in columns:
+        raise InputError(f"{source.name!r} has no column {id_column!r}. It has {quote(columns)}.")
+    return columns.pop(id_column).to_native()
+
+
+def _table(columns: dict[str, Any], source: Source) -> Table:
+    from intarsia.frames import read_table
+
+    if not columns:
+        raise InputError(f"no column of {source.name!r} is left to take part.")
+    return read_table(columns, source.name)
 
 
 def _record(
@@ -145,7 +179,7 @@ def _record(
     }
 
 
-def _write(result: ClusteringResult, output: Path, ids: dict[str, list[Any] | None], record: dict[str, Any]) -> None:
+def _write(result: ClusteringResult, output: Path, ids: dict[str, Any], record: dict[str, Any]) -> None:
     """A whole study or none: beside the place first, then into it. A study that is there is put back should that fail."""
     from intarsia.storage import umask
 
@@ -157,7 +191,7 @@ def _write(result: ClusteringResult, output: Path, ids: dict[str, list[Any] | No
         result.save(beside / MODEL)
         _write_labels(result, beside / "labels", ids)
         result.to_frame("polars").write_csv(beside / "centroids.csv")
-        result.report(beside / REPORT)
+        _report(result, beside / REPORT)
         (beside / RUN).write_text(jsonlib.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
         beside.chmod(0o777 & ~umask())
         with uninterrupted():
@@ -196,9 +230,18 @@ def _check_place(output: Path, *, force: bool) -> None:
         raise SettingError(f"{output} is there already, and is not a study alone, so that --force does not replace it.")
 
 
-def _write_labels(result: ClusteringResult, folder: Path, ids: dict[str, list[Any] | None]) -> None:
+def _report(result: ClusteringResult, path: Path) -> None:
+    """A study without its report is still a study."""
+    try:
+        result.report(path)
+    except Exception as error:  # noqa: BLE001  (the run is done, and must not be lost for a page)
+        what = str(error) if isinstance(error, IntarsiaError) else type(error).__name__
+        err.print(plain(f"the report could not be made: {what} Hint: intarsia report tries again."))
+
+
+def _write_labels(result: ClusteringResult, folder: Path, ids: dict[str, Any]) -> None:
     folder.mkdir()
     for name, labels in result.labels.items():
         named = ids[str(name)]
-        rows = {"row": list(range(len(labels)))} if named is None else {"id": named}
+        rows = {"row": range(len(labels))} if named is None else {"id": named}
         pl.DataFrame(rows | {"cluster": labels}).write_csv(folder / f"{name}.csv")

@@ -34,26 +34,28 @@ def predict(
 
     study = load(model / "model.intarsia" if model.is_dir() else model)
     (source,) = sources([file])
-    table = read(source)
+    columns = read(source, id_column)
     if output is not None and output.exists():
         raise SettingError(f"{output} is there already. Hint: another --output.")
-    if id_column is not None and id_column not in table.columns:
+    if id_column is not None and id_column not in columns:
         raise InputError(f"the file has no column {id_column!r}.")
-    named = {"row": list(range(table.height))} if id_column is None else {"id": table[id_column].to_list()}
+    ids = None if id_column is None else columns.pop(id_column).to_list()
     known = {*study.feature_names, *study.levels}
-    unknown = [column for column in table.columns if column not in known and column != id_column]
+    unknown = [column for column in columns if column not in known]
     if unknown:
         err.print(plain(f"left out, because the study never saw them: {', '.join(unknown)}"))
-    rows = table.select([column for column in table.columns if column in known and column != id_column])
-    if not rows.columns:
+    rows = {name: column for name, column in columns.items() if name in known}
+    if not rows:
         raise InputError(f"the file has none of the study's {len(known)} columns. Hint: intarsia explain names them.")
-    columns = named | {"cluster": study.predict(rows).tolist()}
+    labels = study.predict(rows).tolist()
+    found = {"row": list(range(len(labels)))} if ids is None else {"id": ids}
+    found["cluster"] = labels
     if margin:
-        columns["margin"] = study.predict_margin(rows).tolist()
+        found["margin"] = study.predict_margin(rows).tolist()
     if json:
-        print_json(columns)
+        print_json(found)
         return
-    text = pl.DataFrame(columns).write_csv()
+    text = pl.DataFrame(found).write_csv()
     if output is None:
         sys.stdout.write(text)
     else:

@@ -23,21 +23,26 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option(help="What the page is called.")] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="For machines: what the page says, and no page.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="For machines: what the page says, to standard output or a .json file.")
+    ] = False,
 ) -> None:
-    """Write the report of a study: one HTML file that needs no network. It holds no row and no label.
+    """Write the report of a study: one HTML file that needs no network, without rows or labels.
 
     Example: [bold]intarsia report study/ --open[/]
     """
     from intarsia.estimators import load
 
     result = load(study / "model.intarsia" if study.is_dir() else study)
-    if json:
-        sys.stdout.write(result.summarise(title).to_json() + "\n")
+    if json and output is None:
+        sys.stdout.buffer.write(result.summarise(title).to_json().encode() + b"\n")
         return
-    if output is not None and output.exists():
-        raise SettingError(f"{output} is there already. Hint: another --output.")
     target = output or (study / REPORT if study.is_dir() else study.with_suffix(".html"))
+    ours = output is None and study.is_dir() and target.is_file() and not target.is_symlink()
+    if (target.exists() or target.is_symlink()) and not ours:  # a study's own report may be made again, nothing else
+        raise SettingError(f"{target} is there already. Hint: another --output.")
+    if json and target.suffix != ".json":
+        raise SettingError(f"--json writes a file whose name ends in .json. Got {target.name!r} instead.")
     result.report(target, title=title)
     out.print(f"written: {target}", highlight=False, markup=False, soft_wrap=True)
     if open_it and not webbrowser.open(target.resolve().as_uri()):

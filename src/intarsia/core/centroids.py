@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from intarsia.core.pieces import by_columns, by_rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
+
+_TOP = 1000  # rows, in which nearly always every column has a cell
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def merge(centroids: MaskedCentroids, groups: IntArray, n_groups: int) -> Masked
     >>> merge(two, np.array([0, 0]), 1)
     MaskedCentroids(values=array([[3., 2.]]), counts=array([[3., 1.]]))
     """
-    membership = (groups[None, :] == np.arange(n_groups)[:, None]).astype(np.float64)
+    membership = _membership(groups, n_groups)
     counts = membership @ centroids.counts
     # sums around the plain mean, not around 0, keep the digits when the values are large and close together
     origin = _plain_mean(centroids, membership)
@@ -69,12 +72,72 @@ def _plain_mean(centroids: MaskedCentroids, membership: FloatArray) -> FloatArra
 
 def centroids_of_rows(rows: FloatArray, observed: BoolArray, labels: IntArray, n_clusters: int) -> MaskedCentroids:
     """Mean and count of the observed entries of each cluster's rows; label −1 (noise) belongs to none."""
-    membership = (labels[None, :] == np.arange(n_clusters)[:, None]).astype(np.float64)
-    counts = membership @ observed
+    member = _membership(labels, n_clusters)
+    counts, sums = _counts(member, observed), np.empty((n_clusters, rows.shape[1]))
     # sums around a cell of each column, so that the mean of equal cells is that cell to the last digit
-    origin = rows[observed.argmax(axis=0), np.arange(rows.shape[1])] if len(rows) else np.zeros(rows.shape[1])
-    sums = membership @ np.where(observed, rows - origin, 0.0)
+    origin = _first_cells(rows, observed) if len(rows) else np.zeros(rows.shape[1])
+    for some in by_columns(*rows.shape):
+        sums[:, some] = member @ _offsets(rows[:, some], observed[:, some], origin[some])
     return MaskedCentroids.of(origin + sums / np.maximum(counts, 1.0), counts)
+
+
+def squares_of_rows(
+    rows: FloatArray, observed: BoolArray, labels: IntArray, centres: MaskedCentroids
+) -> tuple[FloatArray, FloatArray]:
+    """How many cells each cluster's rows have that its centre knows, and their sum of squares around it."""
+    member, squares = _membership(labels, len(centres)), np.empty(centres.values.shape)
+    for some in by_columns(*rows.shape):
+        squares[:, some] = member @ squared_residuals(
+            rows[:, some], observed[:, some], labels, centres.values[:, some], centres.seen[:, some]
+        )
+    return np.where(centres.seen, _counts(member, observed), 0.0), squares
+
+
+def variances_within(rows: FloatArray, observed: BoolArray, labels: IntArray, centres: MaskedCentroids) -> FloatArray:
+    """The mean square of each feature around the centres of the rows' clusters."""
+    squares = np.empty(rows.shape[1])
+    for some in by_columns(*rows.shape):
+        squares[some] = squared_residuals(
+            rows[:, some], observed[:, some], labels, centres.values[:, some], centres.seen[:, some]
+        ).sum(axis=0)
+    return np.asarray(squares / np.maximum(observed[labels >= 0].sum(axis=0), 1))
+
+
+def squared_residuals(
+    rows: FloatArray, observed: BoolArray, labels: IntArray, values: FloatArray, seen: BoolArray
+) -> FloatArray:
+    """The square of every cell around the centre of its row's cluster; 0 where one of the two is not there."""
+    own = np.maximum(labels, 0)
+    apart = values[own]
+    np.subtract(rows, apart, out=apart)
+    apart[~(observed & seen[own])] = 0.0
+    apart[labels < 0] = 0.0
+    return np.square(apart, out=apart)
+
+
+def _first_cells(rows: FloatArray, observed: BoolArray) -> FloatArray:
+    """The first cell of every column; of one without any, whatever is there."""
+    top = observed[:_TOP]
+    first = (top if top.any(axis=0).all() else observed).argmax(axis=0)
+    return np.asarray(rows[first, np.arange(rows.shape[1])])
+
+
+def _offsets(rows: FloatArray, observed: BoolArray, origin: FloatArray) -> FloatArray:
+    offsets = rows - origin
+    offsets[~observed] = 0.0
+    return np.asarray(offsets)
+
+
+def _membership(labels: IntArray, n_clusters: int) -> FloatArray:
+    return np.asarray(labels[None, :] == np.arange(n_clusters)[:, None], dtype=np.float64)
+
+
+def _counts(member: FloatArray, observed: BoolArray) -> FloatArray:
+    """How many cells of each column the members have: whole numbers, whose sum is exact in any order."""
+    counts = np.zeros((len(member), observed.shape[1]))
+    for some in by_rows(*observed.shape):
+        counts += member[:, some] @ observed[some]
+    return counts
 
 
 def refill(labels: IntArray, misfit: FloatArray, n_clusters: int) -> IntArray:

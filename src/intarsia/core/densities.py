@@ -15,6 +15,7 @@ from scipy.linalg import eigh
 from intarsia.core.centroids import centroids_of_rows
 from intarsia.core.dirichlet import Dirichlet, fit_dirichlet
 from intarsia.core.discrete import Block, Discrete, fit_discrete
+from intarsia.core.pieces import by_columns
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import SettingError
 
@@ -126,6 +127,7 @@ def fit_density(
     within: FloatArray | None = None,
     groups: Sequence[IntArray] = (),
     names: Sequence[str] | None = None,
+    spoil: bool = False,
 ) -> Density:
     """The density of one cluster's rows. Every feature must be observed at least once.
 
@@ -137,7 +139,7 @@ def fit_density(
 
     ``"dirichlet"`` is for rows of shares, ``"discrete"`` for codes; ``groups`` are the columns (by index) of each one-hot
     coded feature. Neither uses ``within``. A :class:`~intarsia.exceptions.DensityError` says why rows are neither, by the
-    ``names`` of columns or their numbers.
+    ``names`` of columns or their numbers. With ``spoil`` the rows may be other numbers afterwards, which saves a copy.
     """
     if kind not in DENSITIES:
         raise SettingError(f"density must be one of {DENSITIES}. Got {kind!r} instead.")
@@ -147,7 +149,8 @@ def fit_density(
         return fit_dirichlet(rows, observed, names)
     if kind == "discrete":
         return fit_discrete(rows, observed, groups, names)
-    return _fit_gaussian(rows, observed, _rank(kind, *rows.shape, complete=bool(observed.all())), within)
+    rank = _rank(kind, *rows.shape, complete=bool(observed.all()))
+    return _fit_gaussian(rows if spoil else np.array(rows, dtype=np.float64), observed, rank, within)
 
 
 def _rank(kind: str, n: int, d: int, *, complete: bool) -> int:
@@ -171,15 +174,18 @@ def _low_rank_parameters(d: int, r: int) -> int:
 def _fit_gaussian(
     rows: FloatArray, observed: BoolArray, rank: int, within: FloatArray | None
 ) -> Gaussian | LowRankGaussian:
+    """From rows that are spoilt on the way."""
     n, d = rows.shape
     mean = centroids_of_rows(rows, observed, np.zeros(n, dtype=np.intp), 1).values[0]
-    centred = np.where(observed, rows - mean, 0.0)
+    centred = np.subtract(rows, mean, out=rows)
+    centred[~observed] = 0.0
     counts = np.maximum(observed.sum(axis=0), 1)
-    variances = np.square(centred).sum(axis=0) / counts
+    variances = np.concatenate([np.square(centred[:, some]).sum(axis=0) for some in by_columns(n, d)]) / counts
     drawn = variances if within is None else (counts * variances + _ROWS_WITHIN * within) / (counts + _ROWS_WITHIN)
     if rank == 0:
         return Gaussian(mean, drawn)
-    covariance = (1.0 - shrinkage(centred)) * (centred.T @ centred / n)
+    covariance = centred.T @ centred / n
+    covariance *= 1.0 - shrinkage(centred, spoil=True)
     growth = np.sqrt(np.divide(drawn, variances, out=np.ones(d), where=variances > 0))
     covariance *= np.outer(growth, growth)
     np.fill_diagonal(covariance, drawn)
@@ -188,7 +194,7 @@ def _fit_gaussian(
     return LowRankGaussian(mean, *_leading(covariance, rank))
 
 
-def shrinkage(centred: FloatArray) -> float:
+def shrinkage(centred: FloatArray, *, spoil: bool = False) -> float:
     r"""How far the correlations r of these centred rows are to be moved towards 0: wholly (1) or not at all (0).
 
     .. math:: \lambda = \sum_{i \ne j} \widehat{\mathrm{Var}}(r_{ij}) \Big/ \sum_{i \ne j} r_{ij}^2, \qquad
@@ -197,13 +203,16 @@ def shrinkage(centred: FloatArray) -> float:
     for columns z standardised with the variance over n: the optimal intensity of Schäfer and Strimmer (2005), A shrinkage
     approach to large-scale covariance matrix estimation, target D with correlations. Constant columns take no part.
     """
-    n = len(centred)
-    deviations = np.sqrt(np.square(centred).mean(axis=0))
-    z = centred[:, deviations > 0] / deviations[deviations > 0]
+    n, d = centred.shape
+    deviations = np.sqrt(np.concatenate([np.square(centred[:, some]).mean(axis=0) for some in by_columns(n, d)]))
+    z = centred if spoil and (deviations > 0).all() else centred[:, deviations > 0]
     if n < 2 or z.shape[1] < 2:
         return 1.0
+    z /= deviations[deviations > 0]
     squared = np.square(z.T @ z / n)
-    spread = (np.square(z).T @ np.square(z) / n - squared) / (n - 1)
+    np.square(z, out=z)
+    fourth = np.concatenate([np.array(z[:, some]).T @ z for some in by_columns(*z.shape)])
+    spread = (fourth / n - squared) / (n - 1)
     np.fill_diagonal(squared, 0.0)
     np.fill_diagonal(spread, 0.0)
     return float(np.clip(spread.sum() / squared.sum(), 0.0, 1.0)) if squared.any() else 1.0

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from intarsia.core.pieces import by_rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import SettingError
 
@@ -54,8 +55,10 @@ def extent_of(values: FloatArray, seen: BoolArray) -> Extent:
     >>> extent_of(np.array([[1.0, 5.0], [3.0, 7.0]]), np.array([[True, False], [True, False]])).width
     array([2., 0.])
     """
-    low = np.where(seen, values, np.inf).min(axis=0, initial=np.inf)
-    high = np.where(seen, values, -np.inf).max(axis=0, initial=-np.inf)
+    low, high = np.full(values.shape[1], np.inf), np.full(values.shape[1], -np.inf)
+    for some in by_rows(*values.shape):
+        low = np.minimum(low, np.where(seen[some], values[some], np.inf).min(axis=0))
+        high = np.maximum(high, np.where(seen[some], values[some], -np.inf).max(axis=0))
     nobody = ~np.isfinite(low)
     return Extent(np.where(nobody, np.nan, low), np.where(nobody, np.nan, high))
 
@@ -141,11 +144,14 @@ def distances_to_centres(
     """
     if metric != "euclidean":
         return rescaled_distances(rows, observed, centres, known, extent, metric)
-    squared, reach = masked_squares(rows, observed, centres, known & extent.varies, extent)
-    result = np.full(squared.shape, np.nan)
-    with np.errstate(over="ignore"):  # huge rows and tiny extents: as far as a number can say
-        np.divide(squared, reach, out=result, where=reach > 0)
-    return np.asarray(np.sqrt(np.minimum(result, _FARTHEST)))
+    result = np.full((len(rows), len(centres)), np.nan)
+    for some in by_rows(*rows.shape):
+        squared, reach = masked_squares(rows[some], observed[some], centres, known & extent.varies, extent)
+        with np.errstate(over="ignore"):  # huge rows and tiny extents: as far as a number can say
+            np.divide(squared, reach, out=result[some], where=reach > 0)
+    np.minimum(result, _FARTHEST, out=result)
+    np.sqrt(result, out=result)
+    return result
 
 
 def masked_squares(
@@ -169,7 +175,9 @@ def misfit(distances: FloatArray, observed: BoolArray, extent: Extent, metric: M
     compared with any centre counts as the whole extent away.
     """
     closest = np.where(np.isnan(distances), np.inf, distances).min(axis=1, initial=np.inf)
-    reach = phi_of_pairs(extent.high, extent.low, observed & extent.varies, metric)
+    reach = np.empty(len(observed))
+    for some in by_rows(*observed.shape):
+        reach[some] = phi_of_pairs(extent.high, extent.low, observed[some] & extent.varies, metric)
     return float(np.square(np.where(np.isfinite(closest), closest, 1.0) * reach).sum())
 
 

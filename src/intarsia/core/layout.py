@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.sparse.csgraph import shortest_path
 
 from intarsia.core.distances import Extent
@@ -30,16 +31,16 @@ def flat_layout(distances: FloatArray) -> Layout:
     n = len(distances)
     square = np.square(_without_gaps(distances) if np.isnan(distances).any() else distances)
     centred = -0.5 * (square - square.mean(axis=0) - square.mean(axis=1)[:, None] + square.mean())
-    values, vectors = np.linalg.eigh((centred + centred.T) / 2)
+    top = min(2, n)
+    values, vectors = eigh((centred + centred.T) / 2, subset_by_index=[n - top, n - 1])
     values = np.maximum(values[::-1], 0.0)
     points = np.zeros((n, 2))
-    top = min(2, n)
-    points[:, :top] = vectors[:, ::-1][:, :top] * np.sqrt(values[:top])
+    points[:, :top] = vectors[:, ::-1] * np.sqrt(values)
     for axis in range(top):  # a mirror image is as good: the outermost is on the right
         outermost = points[np.abs(points[:, axis]).argmax(), axis]
         points[:, axis] *= -1.0 if outermost < 0 else 1.0
-    total = float(values.sum())
-    return Layout(points + 0.0, float(values[:2].sum()) / total if total > 0 else 1.0)
+    total = float(np.trace(centred))
+    return Layout(points + 0.0, min(float(values.sum()) / total, 1.0) if total > 0 else 1.0)
 
 
 def _without_gaps(distances: FloatArray) -> FloatArray:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 from intarsia.core.centroids import MaskedCentroids, merge
+from intarsia.core.pieces import by_rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 PRIOR = 5.0
@@ -95,6 +96,13 @@ def mixture_of(
 
 def log_memberships(mixture: Mixture, rows: FloatArray, observed: BoolArray) -> FloatArray:
     """Log p_k for every row and cluster; a row without any cell gets the shares. Features without width say nothing."""
+    result = np.empty((len(rows), len(mixture.means)))
+    for some in by_rows(*rows.shape):
+        result[some] = _log_memberships(mixture, rows[some], observed[some])
+    return result
+
+
+def _log_memberships(mixture: Mixture, rows: FloatArray, observed: BoolArray) -> FloatArray:
     useful = (mixture.width > 0) & mixture.seen.any(axis=0)
     there = observed & useful
     unit = np.where(mixture.width > 0, mixture.width, 1.0)

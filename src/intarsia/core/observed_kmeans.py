@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, refill
+from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, refill, squared_residuals
 from intarsia.core.distances import Extent, distances_to_centres, extent_of, nearest
+from intarsia.core.pieces import by_rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 
@@ -79,12 +80,30 @@ def lloyd(
     centres, labels = start, np.full(len(rows), -1, dtype=np.intp)
     n_iter = 0
     for n_iter in range(1, max_iter + 1):  # noqa: B007
-        distance = distances_to_centres(rows, observed, centres.values, centres.seen, extent, "euclidean")
-        proposal = np.maximum(nearest(distance), 0)
-        proposal = refill(proposal, distance[np.arange(len(rows)), proposal], len(centres))
+        proposal = refill(*_nearest(rows, observed, centres, extent), len(centres))
         if (proposal == labels).all():
             break
         labels = proposal
         centres = centroids_of_rows(rows, observed, labels, len(centres))
-    residual = np.where(observed & centres.seen[labels], rows - centres.values[labels], 0.0)
-    return KMeansFit(labels, centres, float(np.square(residual).sum()), n_iter)
+    return KMeansFit(labels, centres, _loss(rows, observed, labels, centres), n_iter)
+
+
+def _nearest(
+    rows: FloatArray, observed: BoolArray, centres: MaskedCentroids, extent: Extent
+) -> tuple[IntArray, FloatArray]:
+    """The nearest centre of every row, and how far it is."""
+    labels, distance = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
+    for some in by_rows(*rows.shape):
+        each = distances_to_centres(rows[some], observed[some], centres.values, centres.seen, extent, "euclidean")
+        labels[some] = np.maximum(nearest(each), 0)
+        distance[some] = each[np.arange(len(each)), labels[some]]
+    return labels, distance
+
+
+def _loss(rows: FloatArray, observed: BoolArray, labels: IntArray, centres: MaskedCentroids) -> float:
+    return float(
+        sum(
+            squared_residuals(rows[some], observed[some], labels[some], centres.values, centres.seen).sum()
+            for some in by_rows(*rows.shape)
+        )
+    )

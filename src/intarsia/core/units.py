@@ -11,12 +11,13 @@ in two indicators, are one unit apart.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from intarsia.core.distances import LARGEST, ROUNDING
+from intarsia.core.pieces import by_columns
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 SCALES = ("auto", None, "standard", "minmax", "robust")
@@ -63,8 +64,26 @@ class CommonUnits(NamedTuple):
     way: str | None
 
 
+def in_units(cells: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
+    """(x − shift) / scale, in one new array."""
+    result = cells - shift
+    result /= scale
+    return result
+
+
 def statistics_of(rows: FloatArray, observed: BoolArray, way: str) -> Statistics:
     """What one participant says about its columns; every column has a filled cell."""
+    parts = [_statistics_of(rows[:, some], observed[:, some], way) for some in by_columns(*rows.shape)]
+    return Statistics(
+        **{field.name: _joined([getattr(part, field.name) for part in parts]) for field in fields(Statistics)}
+    )
+
+
+def _joined(parts: Sequence[FloatArray | None]) -> Any:
+    return None if parts[0] is None else np.concatenate([part for part in parts if part is not None], axis=-1)
+
+
+def _statistics_of(rows: FloatArray, observed: BoolArray, way: str) -> Statistics:
     count = observed.sum(axis=0).astype(np.float64)
     held = np.where(observed, rows, 0.0)
     mean = held.sum(axis=0) / np.maximum(count, 1.0)

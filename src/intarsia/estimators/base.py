@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
@@ -25,7 +24,7 @@ from intarsia.core.units import SCALES
 from intarsia.estimators.advice import advice
 from intarsia.estimators.after import predict_table
 from intarsia.estimators.checks import check_clusterer, check_integer, check_one_of
-from intarsia.estimators.recording import run_record
+from intarsia.estimators.recording import Start
 from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
 from intarsia.exceptions import MissingCellsError, SettingError, TooFewRowsError, UnknownFeaturesError, quote
@@ -81,6 +80,18 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         self._keep(result, plain=not many)
         return result
 
+    def fit_handed_over(self, tables: dict[Hashable, Table], watcher: Watcher | None = None) -> ClusteringResult:
+        """Like ``fit_result`` for tables that were read already, and are not needed any more: the mapping is emptied.
+
+        So nobody holds a row twice.
+        """
+        self._check_settings()
+        missing = for_each(self.missing, list(tables), "missing")
+        tables.update({key: settle_missing(table, missing[str(key)] or OBSERVED) for key, table in tables.items()})
+        result = self._run(tables, watcher)
+        self._keep(result, plain=False)
+        return result
+
     def _plain(self, X: Any) -> Table:
         """One table through our gate, one matrix through scikit-learn's."""
         check_one(X)
@@ -103,9 +114,11 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     def _missing_of_one(self) -> str:
         return str(for_each(self.missing, [_PLAIN], "missing")[_PLAIN] or OBSERVED)
 
-    def _run(self, tables: Mapping[Hashable, Table], watcher: Watcher | None = None) -> ClusteringResult:
+    def _run(self, tables: dict[Hashable, Table], watcher: Watcher | None = None) -> ClusteringResult:
+        """Run the algorithm over tables that are taken out of the mapping: a participant has rows of its own."""
         keys = {str(key): key for key in tables}
         names_of = {str(key): table.given_names for key, table in tables.items()}
+        levels_of = {str(key): table.levels for key, table in tables.items()}
         if not getattr(self, "allow_partial", False):
             check_connected(names_of)
         n_rows = sum(len(table) for table in tables.values())
@@ -115,18 +128,18 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             )
         local, missing = (for_each(getattr(self, name), list(tables), name) for name in ("local", "missing"))
         rules = for_each(self.release, list(tables), "release")
-        participants = [
-            Participant(table, local[name], self.metric, missing[name] or OBSERVED, Gate(rules[name] or OPEN))
-            for name, table in zip(keys, tables.values(), strict=True)
-        ]
         # one table is an ordinary clustering problem: K is K
         fixed = self._known_k if len(tables) == 1 and self.n_local_clusters is None else self.n_local_clusters
         fixed_for = for_each(fixed, list(tables), "n_local_clusters")
-        seed, recorder, started = _seed(self.random_state), Recorder(watcher), time.time()
+        participants = [
+            Participant(tables.pop(key), local[name], self.metric, missing[name] or OBSERVED, Gate(rules[name] or OPEN))
+            for name, key in keys.items()
+        ]
+        seed, recorder = _seed(self.random_state), Recorder(watcher)
+        start = Start(self, seed)
         outcome = drive(self._algorithm(fixed_for, seed), InProcessRuntime(participants, recorder), recorder)
         report = check_assumptions(outcome)
-        spelled = {str(key): (*table.given_names, *indicators(table.levels)) for key, table in tables.items()}
-        levels_of = {str(key): table.levels for key, table in tables.items()}
+        spelled = {name: (*names_of[name], *indicators(levels_of[name])) for name in keys}
         notes = tuple(advice(spelled, levels_of, outcome, report))
         for kind, text in notes:
             warnings.warn(text, kind, stacklevel=4)
@@ -139,7 +152,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             for feature in (indicators({column: levels[column]}) if column in levels else (column,))
             if feature in outcome.model.space  # a gate may have kept a column back
         )
-        run = run_record(self, seed, started, recorder, [text for _, text in notes])
+        run = start.record(recorder, [text for _, text in notes])
         return ClusteringResult(labels, local_labels, union, outcome, report, keys, run)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import platform
 import time
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from intarsia.policy import ReleasePolicy
 from intarsia.results import RunRecord
 from intarsia.runtime import Recorder
 
+_FEW = 20  # values of a list
 VERSIONS = {
     "intarsia": __version__,
     "python": platform.python_version(),
@@ -33,34 +35,60 @@ VERSIONS = {
 }
 
 
-def run_record(estimator: Any, seed: int, started: float, recorder: Recorder, notes: Sequence[str]) -> RunRecord:
-    """How a result came about."""
-    return RunRecord(
-        method=estimator.method,
-        settings={name: plain(value) for name, value in estimator.get_params(deep=False).items()},
-        seed=seed,
-        versions=VERSIONS,
-        started=datetime.fromtimestamp(started, UTC).isoformat(timespec="seconds"),
-        seconds=time.time() - started,
-        exchanges=recorder.exchanges,
-        sent=recorder.sent,
-        suppressed=recorder.suppressed,
-        notes=tuple(notes),
-    )
+class Start:
+    """When a run began, and with which settings; they are written down first, so that nothing can go wrong afterwards."""
+
+    def __init__(self, estimator: Any, seed: int) -> None:
+        self._method, self._seed = str(estimator.method), seed
+        self._settings = {name: plain(value) for name, value in estimator.get_params(deep=False).items()}
+        self._started, self._clock = datetime.now(UTC), time.perf_counter()
+
+    def record(self, recorder: Recorder, notes: Sequence[str]) -> RunRecord:
+        """How a result came about."""
+        return RunRecord(
+            method=self._method,
+            settings=self._settings,
+            seed=self._seed,
+            versions=dict(VERSIONS),
+            started=self._started.isoformat(timespec="seconds"),
+            seconds=time.perf_counter() - self._clock,
+            exchanges=recorder.exchanges,
+            sent=recorder.sent,
+            notes=tuple(notes),
+            differences=recorder.differences,
+            suppressed=recorder.suppressed,
+        )
 
 
 def plain(setting: Any) -> Any:  # noqa: PLR0911  (one kind each)
-    """A setting as something that JSON can hold; of code only the name."""
-    if setting is None or isinstance(setting, bool | str):
+    """A setting as something that JSON can hold; of code only the name, and of arrays only the shape: they may be data."""
+    if setting is None or isinstance(setting, str):
         return setting
+    if isinstance(setting, bool | np.bool_):
+        return bool(setting)
     if isinstance(setting, Integral):
         return int(setting)
     if isinstance(setting, Real):
-        return float(setting)
+        return float(setting) if np.isfinite(float(setting)) else str(float(setting))
     if isinstance(setting, Mapping):
         return {str(key): plain(value) for key, value in setting.items()}
     if isinstance(setting, ReleasePolicy):
         return asdict(setting)
+    if isinstance(setting, list | tuple):
+        return [plain(value) for value in setting] if len(setting) <= _FEW else f"{len(setting)} values"
+    if isinstance(setting, np.ndarray):
+        return f"array of shape {setting.shape}"
     if isinstance(setting, BaseEstimator):
-        return repr(setting)
-    return getattr(setting, "__name__", type(setting).__name__)
+        return _estimator(setting)
+    return str(getattr(setting, "__name__", type(setting).__name__))
+
+
+def _estimator(estimator: Any) -> str:
+    """Its class, and the settings that are not as usual."""
+    usual = {name: p.default for name, p in inspect.signature(type(estimator).__init__).parameters.items()}
+    told = []
+    for name, value in sorted(estimator.get_params(deep=False).items()):
+        said = plain(value)
+        if isinstance(value, np.ndarray) or said != plain(usual.get(name)):
+            told.append(f"{name}={said!r}" if isinstance(value, str) else f"{name}={said}")
+    return f"{type(estimator).__name__}({', '.join(told)})"

@@ -33,7 +33,7 @@ from intarsia.estimators.plots import plot_n_clusters
 from intarsia.exceptions import SettingError
 from intarsia.frames import read_table
 from intarsia.profiles import Covered, Separation, coverage_of, separations
-from intarsia.report import ReportData, in_notebook, render, summarise
+from intarsia.report import FEW_ROWS, ReportData, in_notebook, render, summarise
 from intarsia.results import LocalCluster, Outcome, RoundInfo, RunRecord
 
 
@@ -248,16 +248,23 @@ class ClusteringResult:
             run=self.run,
         )
 
-    def summarise(self, title: str | None = None) -> ReportData:
-        """What the report says, as plain typed facts, with ``to_json()`` for machines. No row and no label is in it."""
-        return summarise(self.outcome, self.feature_names, self.assumptions, self.run, title)
+    def summarise(self, title: str | None = None, *, fewest: int = FEW_ROWS) -> ReportData:
+        """What the report says, as plain typed facts, with ``to_json()`` for machines; no table of rows, and no label.
 
-    def report(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+        Means that fewer than ``fewest`` cells stand behind are left out of profiles; 1 shows all.
+        """
+        return summarise(self.outcome, self.feature_names, self.assumptions, self.run, title, fewest)
+
+    def report(self, path: str | os.PathLike[str], *, title: str | None = None, fewest: int = FEW_ROWS) -> Path:
         """Write the report: one HTML file that needs no network, or, if the path ends in .json, what it says as JSON.
 
-        It needs jinja2 and plotly (``pip install 'intarsia[report]'``), and holds no row and no label.
+        It needs jinja2 and plotly (``pip install 'intarsia[report]'``). It holds no table of rows and no label; ``fewest``
+        is as for :meth:`summarise`.
         """
-        target, data = Path(path), self.summarise(title)
+        target = Path(path)
+        if target.suffix.lower() not in {".html", ".htm", ".json"}:
+            raise SettingError(f"a report is written as .html or .json. Got {target.name!r} instead.")
+        data = self.summarise(title, fewest=fewest)
         storage.write_whole(target, (data.to_json() if target.suffix == ".json" else render(data)).encode())
         return target
 
@@ -265,7 +272,7 @@ class ClusteringResult:
         """The report, in a notebook; the result in a line where what draws it is not installed."""
         try:
             return in_notebook(self.summarise())
-        except SettingError:
+        except Exception:  # noqa: BLE001  (a notebook shows something whatever happens; report() says what is wrong)
             return f"<pre>{html.escape(repr(self))}</pre>"
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from scipy.sparse import issparse
 
 from intarsia.exceptions import InputError, SettingError, TableTypeError, quote
-from intarsia.frames import Table, column_names, is_table, read_table, settle_missing
+from intarsia.frames import Table, column_names, is_table, is_writable, read_table, settle_missing
 
 
 def is_many(tables: Any) -> bool:
@@ -48,6 +48,10 @@ def keyed(tables: Any) -> dict[Hashable, Any]:
     if not found:
         raise InputError("no table was given. Hint: pass a mapping such as {'clinic-a': table, 'clinic-b': table}.")
     names = [str(key) for key in found]
+    if odd := [name for name in names if not is_writable(name)]:
+        raise InputError(
+            f"{len(odd)} participant(s) have names with halves of characters, which no file can hold: {quote(odd)}."
+        )
     if len(set(names)) < len(names):
         raise InputError(
             f"two participants have the same name: {quote(sorted({n for n in names if names.count(n) > 1}))}."

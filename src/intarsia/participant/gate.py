@@ -40,7 +40,7 @@ from intarsia.messages import (
     Summarize,
     encode,
 )
-from intarsia.participant.local import LEFT_OUT
+from intarsia.participant.local import LEFT_OUT, Rows
 from intarsia.policy import OPEN, ReleasePolicy
 from intarsia.releases import fields_of, rows_behind, tag_of
 
@@ -147,7 +147,7 @@ class Gate:
         """The kind of density to fit: as rich as points allow, unless the rules let any out."""
         return "gaussian" if kind in _ANY_COVARIANCE and not self.policy.allow_any_covariance else kind
 
-    def settle(self, labels: IntArray, rows: FloatArray, observed: BoolArray) -> IntArray:
+    def settle(self, labels: IntArray, rows: Rows) -> IntArray:
         """Local clusters without small ones: merged into the nearest, or left out."""
         sizes = np.bincount(labels[labels >= 0])
         if not len(sizes) or sizes.min() >= self.fewest:
@@ -158,7 +158,7 @@ class Gate:
             hidden = hidden_sizes(sizes, self.fewest)
             labels[np.isin(labels, np.flatnonzero(hidden))] = LEFT_OUT
         else:
-            _merge_small(labels, rows, observed, self.fewest)
+            _merge_small(labels, rows.values, rows.observed, self.fewest)
         inside = labels >= 0
         if not inside.any():
             raise TooFewRowsError(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import clone
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances, nan_euclidean_distances
 from sklearn.pipeline import Pipeline
@@ -20,10 +20,13 @@ from intarsia.core.agglomeration import renumber
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.n_clusters import CLEAR, NO_STRUCTURE, clearest_number, silhouettes_of_rows
 from intarsia.core.observed_kmeans import lloyd, observed_kmeans
+from intarsia.core.pieces import by_columns
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.core.units import in_units
 from intarsia.exceptions import LocalAlgorithmError, MissingCellsError, TooFewRowsError, quote
 from intarsia.frames import gaps
+from intarsia.participant.kmeans import KMeans
 from intarsia.participant.starting import Started
 
 N_INIT = 10
@@ -36,16 +39,48 @@ REFERENCES, REFERENCE_INIT = 5, 3  # clouds without structure that a participant
 LEFT_OUT = -2  # the label of a row that took no part; −1 is noise
 
 
+class Units(NamedTuple):
+    """(x − shift) / scale for every feature."""
+
+    shift: FloatArray
+    scale: FloatArray
+
+
 class Rows(NamedTuple):
     """Rows to be clustered: numbers, which of them are there, and the same by column of the table, for messages.
 
-    ``groups`` are the columns of each category.
+    ``groups`` are the columns of each category. In ``units`` other than those of the cells, rows are made when they are
+    asked for, and held by nobody else: a large table should not be there more often than it is used.
     """
 
-    values: FloatArray
+    cells: FloatArray
     observed: BoolArray
     filled: Mapping[str, BoolArray]
     groups: tuple[IntArray, ...] = ()
+    units: Units | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return len(self.cells)
+
+    @property
+    def values(self) -> FloatArray:
+        """All rows in their units."""
+        return self.cells if self.units is None else in_units(self.cells, *self.units)
+
+    def own_values(self) -> FloatArray:
+        """The same in an array of its own, for whoever changes it."""
+        return self.cells.copy() if self.units is None else self.values
+
+    def some(self, index: IntArray) -> FloatArray:
+        """Some of the rows in their units."""
+        return self._replace(cells=self.cells[index]).values
+
+    def columns(self, which: slice | int) -> FloatArray:
+        """Some of the columns in their units, or one."""
+        cells = self.cells[:, which]
+        return cells if self.units is None else in_units(cells, *(part[which] for part in self.units))
 
 
 @dataclass(frozen=True)
@@ -67,51 +102,57 @@ class LocalAlgorithm:
     def used(self, rows: Rows) -> IntArray:
         """Which rows take part."""
         if self.missing != "drop" or rows.observed.all():
-            return np.arange(len(rows.values))
+            return np.arange(rows.n_rows)
         complete = np.flatnonzero(rows.observed.all(axis=1))
         if not len(complete):
             raise MissingCellsError(
-                f"missing='drop' leaves none of {len(rows.values)} rows: every row has an empty cell somewhere (columns, "
+                f"missing='drop' leaves none of {rows.n_rows} rows: every row has an empty cell somewhere (columns, "
                 f"share of rows: {quote(gaps(rows.filled))}). Hint: drop the emptiest columns, or missing='observed'."
             )
         return complete
 
-    def shown(self, rows: Rows) -> tuple[FloatArray, BoolArray, IntArray]:
-        """What the algorithm gets to see: numbers, which of them are there, and which rows these are."""
+    def shown(self, rows: Rows) -> tuple[Rows, IntArray]:
+        """What the algorithm gets to see, and which rows these are."""
         used = self.used(rows)
-        values, observed = rows.values[used], rows.observed[used]
-        if self.missing == "impute" and not observed.all():
-            mean = np.where(observed, values, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
-            return np.where(observed, values, mean), np.ones_like(observed), used
-        return values, observed, used
+        if len(used) < rows.n_rows:
+            return rows._replace(cells=rows.some(used), observed=rows.observed[used], units=None), used
+        if self.missing == "impute" and not rows.observed.all():
+            values, empty = rows.own_values(), ~rows.observed
+            values[empty] = 0.0
+            mean = values.sum(axis=0) / np.maximum(rows.observed.sum(axis=0), 1)
+            np.copyto(values, mean, where=empty)
+            return rows._replace(cells=values, observed=np.ones_like(empty), units=None), used
+        return rows, used
 
     def cluster(self, rows: Rows, n_clusters: int, rng: np.random.Generator, n_init: int = N_INIT) -> IntArray:
         """A label for every row, −1 for noise, −2 for rows left out, others numbered from 0 without holes."""
-        values, observed, used = self.shown(rows)
+        shown, used = self.shown(rows)
         if self.estimator is not None:
-            self._check_complete(observed, rows)
-            labels = self._fitted(self._seeded(rng), values, observed, rows)
-        elif observed.all():
-            labels = _fit_predict(KMeans(n_clusters, n_init=n_init, random_state=draw_seed(rng)), values)
+            self._check_complete(shown)
+            labels = self._fitted(self._seeded(rng), shown)
+        elif shown.observed.all():
+            kmeans = KMeans(n_clusters, n_init=n_init, random_state=draw_seed(rng), copy_x=False)
+            labels = _fit_predict(kmeans, shown.own_values())
         else:
-            labels = renumber(observed_kmeans(values, observed, n_clusters, rng, n_init).labels)
-        return _for_all(labels, used, len(rows.values))
+            labels = renumber(observed_kmeans(shown.values, shown.observed, n_clusters, rng, n_init).labels)
+        return _for_all(labels, used, rows.n_rows)
 
     def refine(self, rows: Rows, start: FloatArray, max_iter: int, rng: np.random.Generator) -> IntArray:
         """Labels after a few iterations from given centres."""
-        values, observed, used = self.shown(rows)
+        shown, used = self.shown(rows)
         if self.estimator is None:
-            labels = lloyd(values, observed, MaskedCentroids.of(start, np.ones_like(start)), max_iter).labels
+            centres = MaskedCentroids.of(start, np.ones_like(start))
+            labels = lloyd(shown.values, shown.observed, centres, max_iter).labels
         else:
-            self._check_complete(observed, rows)
-            labels = self._fitted(Started(self._seeded(rng), start, max_iter), values, observed, rows)
-        return _for_all(labels, used, len(rows.values))
+            self._check_complete(shown)
+            labels = self._fitted(Started(self._seeded(rng), start, max_iter), shown)
+        return _for_all(labels, used, rows.n_rows)
 
-    def _fitted(self, estimator: Any, values: FloatArray, observed: BoolArray, rows: Rows) -> IntArray:
-        if observed.all():
-            return _fit_predict(estimator, values)
+    def _fitted(self, estimator: Any, rows: Rows) -> IntArray:
+        if rows.observed.all():
+            return _fit_predict(estimator, rows.own_values())
         try:
-            return _fit_predict(estimator, np.where(observed, values, np.nan))
+            return _fit_predict(estimator, np.where(rows.observed, rows.values, np.nan))
         except LocalAlgorithmError as error:
             raise MissingCellsError(
                 f"{error} It said that it could do with empty cells, of which there are some (columns, share of rows): "
@@ -128,8 +169,8 @@ class LocalAlgorithm:
         ]
         return estimator.set_params(**{name: draw_seed(rng) for name in open_seeds}) if open_seeds else estimator
 
-    def _check_complete(self, observed: BoolArray, rows: Rows) -> None:
-        if observed.all() or takes_gaps(self.estimator):
+    def _check_complete(self, rows: Rows) -> None:
+        if rows.observed.all() or takes_gaps(self.estimator):
             return
         gappy = gaps(rows.filled)
         raise MissingCellsError(
@@ -201,13 +242,12 @@ def choose_labels(
     own while fewer are all clear. Rows without any structure are taken for all the clusters if there are two or more for
     each, and for a single one if not. The algorithm is tried with ``expected`` clusters first, then with fewer and fewer.
     """
-    values, observed, used = algorithm.shown(rows)
+    shown, used = algorithm.shown(rows)
     most = min(most, len(used) // 2)  # clusters of single rows are no clusters
-    plain = Rows(values, observed, rows.filled, rows.groups)
     # hundreds of small k-means: threads would wait for each other longer than they work
-    with threadpool_limits(1 if values.size < LARGE else None):
-        chosen = _clearest(plain, most, rng) if expected is None else _up_to(plain, expected, most, rng)
-    return Chosen(_for_all(chosen.labels, used, len(rows.values)), chosen.clarity)
+    with threadpool_limits(1 if shown.cells.size < LARGE else None):
+        chosen = _clearest(shown, most, rng) if expected is None else _up_to(shown, expected, most, rng)
+    return Chosen(_for_all(chosen.labels, used, rows.n_rows), chosen.clarity)
 
 
 _BUILT_IN = LocalAlgorithm()
@@ -215,7 +255,7 @@ _BUILT_IN = LocalAlgorithm()
 
 def _up_to(rows: Rows, expected: int, most: int, rng: np.random.Generator) -> Chosen:
     """As many clusters as expected, or fewer where these are clearer."""
-    whole = _BUILT_IN.cluster(rows, expected, rng) if most >= expected else np.zeros(len(rows.values), dtype=np.intp)
+    whole = _BUILT_IN.cluster(rows, expected, rng) if most >= expected else np.zeros(rows.n_rows, dtype=np.intp)
     clarity = float(_silhouettes(rows, whole, rng).min())
     if clarity > NO_STRUCTURE:
         return Chosen(whole, clarity)
@@ -230,22 +270,23 @@ def _clearest(rows: Rows, most: int, rng: np.random.Generator) -> Chosen:
     """The labels of the number that :func:`clearest_number` takes, from 1 to ``most``."""
     numbers = range(2, most + 1)
     if not numbers:
-        return Chosen(np.zeros(len(rows.values), dtype=np.intp), None)
-    candidates = [_BUILT_IN.cluster(rows, k, rng) for k in numbers]
-    sample = _sample(len(rows.values), rng)
-    distances = _distances(rows.values[sample], rows.observed[sample])
-    each = [_of_clusters(distances, labels[sample]) for labels in candidates]
+        return Chosen(np.zeros(rows.n_rows, dtype=np.intp), None)
+    candidates = [_BUILT_IN.cluster(rows, k, rng).astype(np.int16) for k in numbers]  # so many, held at the same time
+    sample = _sample(rows.n_rows, rng)
+    distances = _distances(rows.some(sample), rows.observed[sample])
+    sampled = [labels[sample].astype(np.intp) for labels in candidates]
+    each = [_of_clusters(distances, labels) for labels in sampled]
     references = np.zeros((REFERENCES, len(numbers)))
     for reference, cloud in zip(references, _clouds(rows, sample, rng), strict=False):
-        apart = _distances(cloud.values, cloud.observed)
+        apart = _distances(cloud.cells, cloud.observed)
         for k, n_clusters in enumerate(numbers):
             labels = _BUILT_IN.cluster(cloud, n_clusters, rng, REFERENCE_INIT)
             reference[k] = _of_rows(apart, labels).mean()
-    mean = np.array([_of_rows(distances, labels[sample]).mean() for labels in candidates])
+    mean = np.array([_of_rows(distances, labels).mean() for labels in sampled])
     number = clearest_number(mean, np.array([clusters.min() for clusters in each]), references)
     if number == 1:
-        return Chosen(np.zeros(len(rows.values), dtype=np.intp), None)
-    return Chosen(candidates[number - 2], float(each[number - 2].min()))
+        return Chosen(np.zeros(rows.n_rows, dtype=np.intp), None)
+    return Chosen(candidates[number - 2].astype(np.intp), float(each[number - 2].min()))
 
 
 def _clouds(rows: Rows, sample: IntArray, rng: np.random.Generator) -> Iterator[Rows]:
@@ -254,32 +295,49 @@ def _clouds(rows: Rows, sample: IntArray, rng: np.random.Generator) -> Iterator[
     Measurements are of a single Gaussian with their covariance. Codes and categories have gaps between their values whether
     there are clusters or not: they are drawn from the column, each row on its own, so that they go with nothing else.
     """
-    values, observed = rows.values, rows.observed
+    observed = rows.observed
     there = observed[sample]
     blocks = [group for group in rows.groups if len(group)]
     grouped = np.concatenate([np.zeros(0, dtype=np.intp), *blocks])
-    single = np.setdiff1d(np.arange(values.shape[1]), grouped)
-    coded = [m for m in single if len(np.unique(values[observed[:, m], m])) <= CODES]
+    single = np.setdiff1d(np.arange(observed.shape[1]), grouped)
+    coded = [m for m in single if len(np.unique(rows.columns(m)[observed[:, m]])) <= CODES]
     blocks += [np.array([m]) for m in coded]
     measured = np.setdiff1d(single, coded)
-    counts = np.maximum(observed.sum(axis=0), 1)
-    centred = np.where(observed, values - np.where(observed, values, 0.0).sum(axis=0) / counts, 0.0)[:, measured]
+    mean = _means(rows)
     if observed.all() and not blocks:
         # in the axes of the covariance, of which there are no more than rows: silhouettes do not see the difference
-        deviations = np.linalg.svd(centred[sample], compute_uv=False) / np.sqrt(len(sample))
+        deviations = np.linalg.svd(rows.some(sample) - mean, compute_uv=False) / np.sqrt(len(sample))
         axes, there = np.eye(len(deviations)), np.ones((len(sample), len(deviations)), dtype=np.bool_)
         measured = np.arange(len(deviations))
     else:
-        filled = observed[:, measured].astype(np.float64)
-        variances, axes = np.linalg.eigh(centred.T @ centred / np.maximum(filled.T @ filled, 1.0))
+        shape = (rows.n_rows, len(measured))
+        products = _products(shape, (np.where(observed[:, m], rows.columns(m) - mean[m], 0.0) for m in measured))
+        pairs = _products(shape, (observed[:, m] for m in measured))
+        variances, axes = np.linalg.eigh(products / np.maximum(pairs, 1.0))
         deviations = np.sqrt(np.maximum(variances, 0.0))
     while True:
         cloud = np.zeros(there.shape)
         cloud[:, measured] = (rng.normal(size=(len(there), len(measured))) * deviations) @ axes.T
         for block in blocks:
             known = np.flatnonzero(observed[:, block[0]])
-            cloud[:, block] = values[np.ix_(rng.choice(known, size=len(there)), block)]
+            cloud[:, block] = rows.some(rng.choice(known, size=len(there)))[:, block]
         yield Rows(np.where(there, cloud, 0.0), there, rows.filled)
+
+
+def _means(rows: Rows) -> FloatArray:
+    """The mean of every feature's cells."""
+    sums = np.empty(rows.cells.shape[1])
+    for some in by_columns(*rows.cells.shape):
+        sums[some] = np.where(rows.observed[:, some], rows.columns(some), 0.0).sum(axis=0)
+    return np.asarray(sums / np.maximum(rows.observed.sum(axis=0), 1))
+
+
+def _products(shape: tuple[int, int], columns: Iterable[npt.NDArray[Any]]) -> FloatArray:
+    """XᵀX of a matrix X that is filled column by column."""
+    matrix = np.empty(shape, order="F")
+    for at, column in enumerate(columns):
+        matrix[:, at] = column
+    return np.asarray(matrix.T @ matrix)
 
 
 def _sample(n: int, rng: np.random.Generator) -> IntArray:
@@ -312,5 +370,5 @@ def _of_clusters(distances: FloatArray, labels: IntArray) -> FloatArray:
 
 def _silhouettes(rows: Rows, labels: IntArray, rng: np.random.Generator) -> FloatArray:
     """The mean silhouette of each cluster; on a sample of the rows if there are many."""
-    sample = _sample(len(rows.values), rng)
-    return _of_clusters(_distances(rows.values[sample], rows.observed[sample]), labels[sample])
+    sample = _sample(rows.n_rows, rng)
+    return _of_clusters(_distances(rows.some(sample), rows.observed[sample]), labels[sample])

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from intarsia.core.alignment import compatible, local_start, match
-from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
+from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, squares_of_rows
 from intarsia.core.distances import (
     LARGEST,
     Extent,
@@ -23,9 +23,10 @@ from intarsia.core.distances import (
 )
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.mixture import Mixture, likeliest
+from intarsia.core.pieces import by_rows
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.core.units import Statistics, choose_units, statistics_of
+from intarsia.core.units import Statistics, choose_units, in_units, statistics_of
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, TooFewRowsError
 from intarsia.frames import Table
 from intarsia.messages import (
@@ -50,7 +51,7 @@ from intarsia.messages import (
     encode,
 )
 from intarsia.participant.gate import Gate
-from intarsia.participant.local import LEFT_OUT, Chosen, LocalAlgorithm, Rows, choose_labels
+from intarsia.participant.local import LEFT_OUT, Chosen, LocalAlgorithm, Rows, Units, choose_labels
 from intarsia.participant.summary import summarize
 
 _MOST_CENTRES = 1_000_000
@@ -129,22 +130,22 @@ class Participant:
     @_answer.register
     def _(self, request: Summarize) -> Reply:
         view = self._laid_out(request.columns)
-        table, rows, moments = view.table, view.rows, None
-        units = rows
+        table, moments, units = view.table, None, view.units
         if request.columns is None:
             # one round: cluster in units of one's own, and let the coordinator find common ones
-            said = statistics_of(rows, table.observed, request.scale or "standard")
+            said = statistics_of(table.values, table.observed, request.scale or "standard")
             moments = None if request.scale is None else _as_moments(said)
             own = choose_units(said, request.scale, FeatureSpace(table.names).mask(indicators(self._table.levels)))
-            units = (rows - own.shift) / own.scale
+            units = _units(own.shift, own.scale)
+        rows = Rows(table.values, table.observed, self._table.filled, self._groups(table), units)
         asked = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False, n_proxies=0))
         if asked not in self._clustered:  # asked again, it answers the same, and need not compute it twice
-            self._clustered = {asked: self._cluster(units, table, request)}
+            self._clustered = {asked: self._cluster(rows, request)}
         found = self._clustered[asked]
-        chosen = Chosen(self._gate.settle(found.labels, units, table.observed), found.clarity)
+        chosen = Chosen(self._gate.settle(found.labels, rows), found.clarity)
         self._local_labels = chosen.labels
-        self._nearest_local = _closest_clusters(units, table.observed, chosen.labels)
-        return summarize(table, rows, chosen, request, moments, self._table.levels, self._gate)
+        self._nearest_local = _closest_clusters(rows, chosen.labels)
+        return summarize(table, view.rows, chosen, request, moments, self._table.levels, self._gate)
 
     @_answer.register
     def _(self, request: Refine) -> Reply:
@@ -160,9 +161,9 @@ class Participant:
         centres, extent = self._centres(sent, view.table)
         distance = distances_to_centres(rows, observed, centres.values, centres.seen, extent, self._metric)
         private = Rows(rows, observed, self._table.filled)
-        used = self._local.used(private)
-        chosen = np.full(len(rows), -1, dtype=np.intp)  # rows that take no part choose nothing
-        chosen[used] = choose_centre(distance[used], observed[used], centres.seen)
+        used = np.zeros(len(rows), dtype=np.bool_)
+        used[self._local.used(private)] = True
+        chosen = np.where(used, choose_centre(distance, observed, centres.seen), -1)  # those left out choose nothing
         fitting = compatible(chosen, len(centres), request.min_points)
         values, counts = np.zeros(centres.values.shape), np.zeros(centres.values.shape)
         sizes = np.zeros(len(centres), dtype=np.intp)
@@ -190,10 +191,8 @@ class Participant:
         else:
             own = likeliest(self._mixture(request.gaussians, centres), rows, observed, extent.varies)
         self._labels = own
-        there = observed & (own >= 0)[:, None] & centres.seen[np.maximum(own, 0)]
-        deviations = np.square(np.where(there, rows - centres.values[np.maximum(own, 0)], 0.0))
-        member = (own[None, :] == np.arange(len(centres))[:, None]).astype(np.float64)
-        return Labelled(sizes=_sizes(own, len(centres)), counts=member @ there, squares=member @ deviations)
+        counts, squares = squares_of_rows(rows, observed, own, centres)
+        return Labelled(sizes=_sizes(own, len(centres)), counts=counts, squares=squares)
 
     @_answer.register
     def _(self, request: Assign) -> Reply:
@@ -217,13 +216,13 @@ class Participant:
             self._layouts = {key: self._table.in_numbers(levels)}
         table = self._layouts[key]
         if columns is None:
-            return View(table, table.values)
+            return View(table, None)
         shape = (len(table.names),)  # anything else could be broadcast against single rows
         if columns.shift.shape != shape or columns.scale.shape != shape or not _is_moderate(columns.shift):
             raise ProtocolError(f"participant {self.name!r} was sent units that do not fit its {shape[0]} features")
         if not ((columns.scale >= 1 / LARGEST) & (columns.scale <= LARGEST)).all():
             raise ProtocolError(f"participant {self.name!r} was sent a scale that is not a positive number")
-        return View(table, (table.values - columns.shift) / columns.scale)
+        return View(table, _units(columns.shift, columns.scale))
 
     def _check_levels(self, levels: Mapping[str, Sequence[str]]) -> None:
         own = self._table.levels
@@ -258,14 +257,16 @@ class Participant:
         seen = sent.seen.astype(np.bool_)
         return Mixture(sent.means, sent.variances, sent.variances, seen, sent.weights, sent.overall, sent.width)
 
-    def _cluster(self, units: FloatArray, table: Table, request: Summarize) -> Chosen:
-        rng = stream(request.seed, self.name, "summarize")
+    def _groups(self, table: Table) -> tuple[IntArray, ...]:
+        """The columns of each category."""
         position = FeatureSpace(table.names)
-        groups = tuple(
+        return tuple(
             position.index([name for name in indicators({column: levels}) if name in position])
             for column, levels in self._table.levels.items()
         )
-        rows = Rows(units, table.observed, self._table.filled, groups)
+
+    def _cluster(self, rows: Rows, request: Summarize) -> Chosen:
+        rng = stream(request.seed, self.name, "summarize")
         if self._local.estimator is not None:
             return Chosen(self._local.cluster(rows, 0, rng), None)
         if request.n_local_clusters is None:
@@ -285,20 +286,30 @@ class Participant:
 
 
 class View(NamedTuple):
-    """A table of numbers, and its rows in common units."""
+    """A table of numbers, and the common units; None if they are those of the table."""
 
     table: Table
-    rows: FloatArray
+    units: Units | None
+
+    @property
+    def rows(self) -> FloatArray:
+        """All rows in common units."""
+        return self.table.values if self.units is None else in_units(self.table.values, *self.units)
 
 
-def _closest_clusters(units: FloatArray, observed: BoolArray, labels: IntArray) -> IntArray:
+def _units(shift: FloatArray, scale: FloatArray) -> Units | None:
+    return Units(shift, scale) if shift.any() or (scale != 1.0).any() else None
+
+
+def _closest_clusters(rows: Rows, labels: IntArray) -> IntArray:
     """The local cluster of every row; rows that were left out belong to the nearest, noise to none."""
     left_out = labels == LEFT_OUT
     if not left_out.any() or labels.max(initial=-1) < 0:
         return np.where(left_out, -1, labels)
-    centres = centroids_of_rows(units, observed, labels, int(labels.max()) + 1)
-    extent = extent_of(units, observed)
-    near = nearest_centre(units[left_out], observed[left_out], centres.values, centres.seen, extent, "euclidean")
+    values, observed = rows.values, rows.observed
+    centres = centroids_of_rows(values, observed, labels, int(labels.max()) + 1)
+    extent = extent_of(values, observed)
+    near = nearest_centre(values[left_out], observed[left_out], centres.values, centres.seen, extent, "euclidean")
     result = labels.copy()
     result[left_out] = near
     return result
@@ -331,5 +342,10 @@ def _canonical_order(table: Table) -> IntArray:
     """An order of rows that depends on what is in them alone, whatever the units: by a fixed mix of their cells."""
     weight = stream(0, "order of rows").normal(size=(2, len(table.names)))
     extent = extent_of(table.values, table.observed)
-    cells = np.where(table.observed, table.values - extent.low, 0.0) / np.where(extent.width > 0, extent.width, 1.0)
-    return np.argsort((cells * weight[0] + table.observed * weight[1]).sum(axis=1), kind="stable")
+    width = np.where(extent.width > 0, extent.width, 1.0)
+    mixed = np.empty(len(table))
+    for some in by_rows(*table.values.shape):
+        there = table.observed[some]
+        cells = np.where(there, table.values[some] - extent.low, 0.0) / width
+        mixed[some] = (cells * weight[0] + there * weight[1]).sum(axis=1)
+    return np.argsort(mixed, kind="stable")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 
-from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
+from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, variances_within
 from intarsia.core.densities import Density, fit_density
 from intarsia.core.features import indicators
 from intarsia.core.fidelity import fidelity
@@ -34,8 +35,8 @@ def summarize(
     """The summary of these clusters of the rows of a table in numbers; ``levels`` are those of its categories."""
     labels = chosen.labels
     n_clusters = int(labels.max(initial=-1)) + 1
-    shown = gate.hide(centroids_of_rows(rows, table.observed, labels, n_clusters))
-    clusters = _Clusters(table, rows, labels, shown, levels)
+    whole = centroids_of_rows(rows, table.observed, labels, n_clusters)
+    clusters = _Clusters(table, rows, labels, whole, gate.hide(whole), levels)
     centroids = clusters.centroids
     densities = closeness = low = high = None
     if request.density is not None:
@@ -77,20 +78,25 @@ class _Clusters:
         table: Table,
         rows: FloatArray,
         labels: IntArray,
+        whole: MaskedCentroids,
         centroids: MaskedCentroids,
         levels: Mapping[str, tuple[str, ...]],
     ) -> None:
         self.centroids = centroids
-        self._table, self._rows, self._labels, self._levels = table, rows, labels, levels
-        inside = labels >= 0
-        there = table.observed[inside]
-        deviations = np.where(there, rows[inside] - centroids.values[labels[inside]], 0.0)
-        self._within = np.square(deviations).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+        self._table, self._rows, self._labels, self._levels, self._whole = table, rows, labels, levels, whole
+
+    @cached_property
+    def _within(self) -> FloatArray:
+        return variances_within(self._rows, self._table.observed, self._labels, self._whole)
 
     def rows_of(self, k: int) -> tuple[FloatArray, BoolArray]:
-        """Rows and what is observed of them."""
-        mine, seen = self._labels == k, self.centroids.seen[k]
-        return self._rows[mine][:, seen], self._table.observed[mine][:, seen]
+        """Rows and what is observed of them, in arrays of their own."""
+        mine, seen = np.flatnonzero(self._labels == k), np.flatnonzero(self.centroids.seen[k])
+        shape = (len(mine), len(seen))
+        rows, observed = np.empty(shape, order="F"), np.empty(shape, dtype=np.bool_, order="F")
+        for at, m in enumerate(seen):
+            rows[:, at], observed[:, at] = self._rows[mine, m], self._table.observed[mine, m]
+        return rows, observed
 
     def density(self, k: int, kind: str) -> Density:
         """The density of one cluster."""
@@ -106,4 +112,4 @@ class _Clusters:
             np.array([position[name] for name in indicators({column: own}) if name in position], dtype=np.intp)
             for column, own in self._levels.items()
         ]
-        return fit_density(*self.rows_of(k), kind, within=self._within[seen], groups=groups, names=names)
+        return fit_density(*self.rows_of(k), kind, within=self._within[seen], groups=groups, names=names, spoil=True)

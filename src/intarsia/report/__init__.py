@@ -3,5 +3,6 @@
 from intarsia.report.data import ReportData
 from intarsia.report.render import in_notebook, render
 from intarsia.report.summarise import summarise
+from intarsia.report.words import FEW_ROWS
 
-__all__ = ["ReportData", "in_notebook", "render", "summarise"]
+__all__ = ["FEW_ROWS", "ReportData", "in_notebook", "render", "summarise"]

@@ -86,10 +86,12 @@ class Cluster:
 class Profiles:
     """Clusters × features. ``standardised``: how many standard deviations of all rows the mean is off the overall mean.
 
-    Features that separate clusters most come first. An entry that nobody saw is None.
+    Features that separate clusters most come first. An entry that nobody saw, or that too few cells stand behind to be told,
+    is None. ``overall`` is the standard deviation of all rows, by feature, in original units.
     """
 
     features: tuple[str, ...]
+    overall: tuple[float, ...]
     means: Matrix
     standardised: Matrix
     deviations: Matrix
@@ -115,10 +117,12 @@ class Piece:
 class Tree:
     """How local clusters can be merged, and how K was chosen from it where it was.
 
+    ``earlier``: the local clusters are those from before K was known.
     ``linkage`` is scipy's (two members, height, size), None where the tree does not end in one group.
     """
 
     leaves: tuple[str, ...]
+    earlier: bool
     linkage: tuple[tuple[float, ...], ...] | None
     silhouettes: Mapping[int, float]
     found: int | None

@@ -7,18 +7,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from intarsia.assumptions import AssumptionReport
-from intarsia.core.centroids import merge
-from intarsia.core.distances import extent_of, rescaled_distances
-from intarsia.core.types import FloatArray
+from intarsia.core.n_clusters import CLEAR, NO_STRUCTURE
 from intarsia.exceptions import quote
-from intarsia.report.data import Light, Party, Release, State
-from intarsia.report.words import counted
+from intarsia.report.data import Column, Light, Party, Release, State
+from intarsia.report.looks import apart_clusters, holders, nearest_other, odd_columns, separation_by_shared, unseen
+from intarsia.report.words import FEW_ROWS, NEARLY_A_TIE, counted
 from intarsia.results import Outcome, RunRecord
 
 MANY_DOUBTFUL = 0.25  # of the rows
 CLOSE, FAR = 0.5, 1.0  # how far local versions are off their centre, of the way to the next cluster
+HARDLY, NOT_AT_ALL = 0.5, 0.25  # deviations by which the columns that are shared tell local clusters apart
 FEW_EMPTY, MANY_EMPTY = 0.1, 0.3  # beyond which docs/evidence.md has measured nothing
-FEW_ROWS = 5  # behind a number that leaves a participant
 RESTLESS = 0.01  # of the extent
 
 
@@ -26,6 +25,7 @@ def lights_of(
     outcome: Outcome,
     assumptions: AssumptionReport,
     parties: Sequence[Party],
+    columns: Sequence[Column],
     bridges: Sequence[str],
     releases: Sequence[Release],
     run: RunRecord | None,
@@ -33,14 +33,17 @@ def lights_of(
     """Every condition that can be looked at, in the order of the method."""
     return (
         _overlap(assumptions, bridges, len(parties)),
-        *_clusters_hang_together(assumptions, len(parties)),
-        _coverage(assumptions, len(outcome.model.space)),
+        *_shared_columns_tell(outcome),
+        *_same_meaning(outcome),
+        *_clusters_hang_together(outcome),
+        _coverage(outcome),
         _agreement(outcome, assumptions),
         _clarity(outcome, assumptions, parties),
-        _structure(assumptions),
+        *_structure(outcome, assumptions),
         *_rest(outcome, run),
-        *_cells(parties),
+        *_cells(parties, columns),
         *_few_rows(releases),
+        *_differences(run),
     )
 
 
@@ -68,64 +71,99 @@ def _overlap(assumptions: AssumptionReport, bridges: Sequence[str], n: int) -> L
     return Light(about, State.GOOD, f"{seen}; no single participant holds the study together.")
 
 
-def _clusters_hang_together(assumptions: AssumptionReport, n: int) -> Iterator[Light]:
-    if n == 1:
+def _shared_columns_tell(outcome: Outcome) -> Iterator[Light]:
+    """Clusters that differ only in columns that nobody else has cannot be matched."""
+    found = separation_by_shared(outcome)
+    if not found:
+        return
+    about = "Shared columns tell local clusters apart"
+    worst = min(found, key=lambda name: found[name])
+    seen = f"The least clear are those of {worst}: {found[worst]:.2f} deviations apart in the column that tells most."
+    if found[worst] >= HARDLY:
+        yield Light(about, State.GOOD, seen)
+        return
+    weak = [name for name, apart in found.items() if apart < HARDLY]
+    yield Light(
+        about,
+        State.BAD if found[worst] < NOT_AT_ALL else State.CAUTION,
+        f"{seen} Local clusters of {quote(weak)} differ almost only in columns that nobody else has, so that which of the "
+        "others' clusters they belong to is a guess.",
+        "More columns in common; or read these participants' labels as their own, not as the others'.",
+    )
+
+
+def _same_meaning(outcome: Outcome) -> Iterator[Light]:
+    if len(outcome.participants) == 1:
+        return
+    about = "Columns mean the same everywhere"
+    odd = odd_columns(outcome)
+    if not odd:
+        yield Light(about, State.GOOD, "No column is far off, or of another order of magnitude, at one participant.")
+        return
+    told = "; ".join(
+        f"{entry.feature!r} averages {entry.mean:.3g} at {entry.participant!r} and {entry.elsewhere:.3g} elsewhere"
+        for entry in odd[:5]
+    )
+    more = f"; and {len(odd) - 5} more" if len(odd) > 5 else ""
+    yield Light(
+        about,
+        State.BAD,
+        f"{counted(len(odd), 'column')} may be in other units, or something else: {told}{more}.",
+        "Ask how it is measured there, convert it, or leave it out.",
+    )
+
+
+def _clusters_hang_together(outcome: Outcome) -> Iterator[Light]:
+    if len(outcome.participants) == 1:
         return
     about = "Each cluster's participants are connected"
-    apart = [cluster.cluster for cluster in assumptions.clusters if not cluster.connected]
-    lone = [cluster.cluster for cluster in assumptions.clusters if len(cluster.participants) == 1]
+    apart, held = apart_clusters(outcome), holders(outcome)
+    lone = np.flatnonzero(held.sum(axis=0) == 1).tolist()
     if apart:
         yield Light(
             about,
             State.BAD,
-            f"Participants of cluster(s) {quote(apart)} share no column, not even through others of that cluster.",
+            f"Those who hold {_clusters(apart)} share no column, not even through others who do.",
             "That these are one cluster rests on other clusters alone: fewer clusters, or more shared columns.",
         )
     elif lone:
         yield Light(
             about,
             State.CAUTION,
-            f"Cluster(s) {quote(lone)} consist of one participant's local clusters: nobody else confirms them.",
-            "Ask whether that participant is different in kind, or whether one cluster fewer would do.",
+            f"All rows of {_clusters(lone)} are one participant's: nobody else confirms it.",
+            "Ask whether that participant is different in kind, or whether fewer clusters would do.",
         )
     else:
         yield Light(about, State.GOOD, "In every cluster, those who hold it are connected by shared columns.")
 
 
-def _coverage(assumptions: AssumptionReport, n_features: int) -> Light:
+def _clusters(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:8])) + (f" and {len(numbers) - 8} more" if len(numbers) > 8 else "")
+    return f"cluster {shown}" if len(numbers) == 1 else f"clusters {shown}"
+
+
+def _coverage(outcome: Outcome) -> Light:
     about = "Every cluster is seen in every feature"
-    bare = [cluster for cluster in assumptions.clusters if cluster.unseen_features]
+    bare, n_features = unseen(outcome), len(outcome.model.space)
     if not bare:
         return Light(about, State.GOOD, "Somebody in every cluster measured every feature.")
-    worst = max(bare, key=lambda cluster: len(cluster.unseen_features))
-    unseen = len(worst.unseen_features)
+    worst = max(bare, key=lambda k: len(bare[k]))
+    most = len(bare[worst])
     return Light(
         about,
-        State.BAD if unseen > n_features / 2 else State.CAUTION,
-        f"{len(bare)} of {len(assumptions.clusters)} clusters have features that none of their participants measured, at "
-        f"most {unseen} of {n_features} (cluster {worst.cluster}: {quote(worst.unseen_features)}).",
+        State.BAD if most > n_features / 2 else State.CAUTION,
+        f"{len(bare)} of {len(outcome.model.centroids)} clusters have features that none of their participants measured, at "
+        f"most {most} of {n_features} (cluster {worst}: {quote(bare[worst])}).",
         "Their profiles are empty there. Do not compare clusters by these features.",
     )
-
-
-def _apart(outcome: Outcome) -> FloatArray:
-    """How far every global centre is from the nearest other one, rescaled; NaN where none can be compared."""
-    local = outcome.local_centroids
-    centres = merge(local, outcome.groups, len(outcome.model.centroids))
-    extent = extent_of(local.values, local.seen)
-    apart = rescaled_distances(centres.values, centres.seen, centres.values, centres.seen, extent, outcome.model.metric)
-    np.fill_diagonal(apart, np.inf)
-    apart = np.where(np.isnan(apart), np.inf, apart)
-    nearest = apart.min(axis=1)
-    return np.where(np.isinf(nearest), np.nan, nearest)
 
 
 def _agreement(outcome: Outcome, assumptions: AssumptionReport) -> Light:
     about = "Participants' versions of a cluster agree"
     if len(assumptions.clusters) == 1:
         return Light(about, State.GOOD, "There is one cluster, so that there is no other to be mistaken for.")
-    spread = np.array([cluster.spread for cluster in assumptions.clusters])
-    ratio = np.divide(spread, _apart(outcome), out=np.full(len(spread), np.nan), where=_apart(outcome) > 0)
+    spread, apart = np.array([cluster.spread for cluster in assumptions.clusters]), nearest_other(outcome)
+    ratio = np.divide(spread, apart, out=np.full(len(spread), np.nan), where=apart > 0)
     if np.isnan(ratio).all():
         return Light(about, State.CAUTION, "Clusters share no feature that varies, so that it cannot be told.")
     worst = int(np.nanargmax(ratio))
@@ -143,42 +181,66 @@ def _agreement(outcome: Outcome, assumptions: AssumptionReport) -> Light:
 
 def _clarity(outcome: Outcome, assumptions: AssumptionReport, parties: Sequence[Party]) -> Light:
     about = "Local clusters clearly belong where they were put"
-    if len(outcome.model.centroids) == 1:
-        return Light(about, State.GOOD, "There is one cluster to belong to.")
+    if len(outcome.model.centroids) == 1 or len(outcome.participants) == 1:
+        return Light(about, State.GOOD, "There was nothing to match.")
     doubtful = set(assumptions.doubtful)
     rows = sum(c.size for c in outcome.local_clusters if (c.participant, c.index) in doubtful)
     total = max(sum(party.rows for party in parties), 1)
-    decided = (
-        " Groupings that summaries hardly told apart were tried on the rows, which decided."
-        if outcome.aggregation.overruled
-        else ""
-    )
-    if not doubtful:
-        return Light(about, State.GOOD, f"None of {len(outcome.local_clusters)} local clusters is ambiguous.{decided}")
-    share = f"{rows / total:.0%}" if rows >= total / 100 else "less than 1%"
+    overruled, confidence = outcome.aggregation.overruled, outcome.aggregation.confidence
+    tie = not overruled and confidence < NEARLY_A_TIE
+    seen = [
+        f"None of {len(outcome.local_clusters)} local clusters is ambiguous."
+        if not doubtful
+        else f"{len(doubtful)} of {len(outcome.local_clusters)} local clusters, with "
+        f"{f'{rows / total:.0%}' if rows >= total / 100 else 'less than 1%'} of the rows, fit another one nearly as well."
+    ]
+    if overruled:
+        seen.append("Groupings that summaries hardly told apart were tried on the rows, which decided.")
+    if tie:
+        seen.append(f"Another way to group them all would be nearly as good (confidence {confidence:.2f}).")
+    if not doubtful and not tie:
+        return Light(about, State.GOOD, " ".join(seen))
     return Light(
         about,
         State.BAD if rows > MANY_DOUBTFUL * total else State.CAUTION,
-        f"{len(doubtful)} of {len(outcome.local_clusters)} local clusters, with {share} of the rows, fit another "
-        f"cluster nearly as well.{decided}",
-        "They are marked below. Read their rows' labels with care; other numbers of clusters may be clearer.",
+        " ".join(seen),
+        "Ambiguous ones are marked below. Read their rows' labels with care; other numbers of clusters may be clearer.",
     )
 
 
-def _structure(assumptions: AssumptionReport) -> Light:
+def _structure(outcome: Outcome, assumptions: AssumptionReport) -> Iterator[Light]:
+    """Silhouettes that participants looked at: k-means cuts anything into as many pieces as it is asked for."""
     about = "Participants' rows fall into clusters"
-    if not assumptions.unstructured:
-        return Light(about, State.GOOD, "No participant stands out by having no clusters of its own.")
-    return Light(
-        about,
-        State.CAUTION,
-        f"{quote(assumptions.unstructured)} show no clusters of their own while most others do.",
-        "They may hold fewer clusters than they were cut into: n_local_clusters sets it for one participant.",
-    )
+    clarity, k = outcome.clarity, len(outcome.model.centroids)
+    single = [name for i, name in enumerate(outcome.participants) if k > 1 and int((outcome.owner == i).sum()) == 1]
+    if not clarity and not single:
+        return
+    vague = [name for name, value in clarity.items() if value <= NO_STRUCTURE]
+    clear = [name for name, value in clarity.items() if value > CLEAR]
+    best = f"The clearest silhouette is {max(clarity.values()):.2f}. " if clarity else ""
+    if k > 1 and not clear and (vague or single):
+        yield Light(
+            about,
+            State.BAD if len(vague) + len(single) == len(outcome.participants) else State.CAUTION,
+            f"{best}No participant's own rows show clear clusters (above {CLEAR}), and those of "
+            f"{quote([*vague, *single])} none at all (below {NO_STRUCTURE}, or one).",
+            'Any rows can be cut into clusters. Let the number be chosen (n_clusters="auto"): it may be 1.',
+        )
+    elif assumptions.unstructured or single:
+        yield Light(
+            about,
+            State.CAUTION,
+            f"{quote(dict.fromkeys([*assumptions.unstructured, *single]))} show no clusters of their own, unlike others.",
+            "They may hold fewer clusters than they were cut into: n_local_clusters sets it for one participant.",
+        )
+    else:
+        yield Light(about, State.GOOD, f"{best}No participant stands out by having no clusters of its own.")
 
 
 def _rest(outcome: Outcome, run: RunRecord | None) -> Iterator[Light]:
     about = "Rounds came to rest"
+    if run is None and not outcome.rounds:
+        return
     if run is not None and run.method == "one_shot":
         yield Light(
             "One round only",
@@ -186,30 +248,45 @@ def _rest(outcome: Outcome, run: RunRecord | None) -> Iterator[Light]:
             "Labels follow each participant's first clustering, which is never revisited with what the others know.",
             "Where more exchanges are possible, the federated method corrects local mistakes.",
         )
-    elif outcome.rounds:
+    elif not outcome.rounds:
+        yield Light(
+            about,
+            State.CAUTION,
+            "No round was run. Profiles are those of the local clusters as they were grouped, not of the rows as labelled.",
+            "A max_rounds above 0.",
+        )
+    elif outcome.converged:
+        yield Light(about, State.GOOD, f"After {counted(len(outcome.rounds), 'round')} the centroids no longer moved.")
+    else:
         last = outcome.rounds[-1].movement
-        if outcome.converged:
-            yield Light(
-                about, State.GOOD, f"After {counted(len(outcome.rounds), 'round')} the centroids no longer moved."
-            )
-        else:
-            yield Light(
-                about,
-                State.BAD if last > RESTLESS else State.CAUTION,
-                f"In the last of {len(outcome.rounds)} rounds the centroids still moved by {last:.2%} of their extent.",
-                "A higher max_rounds, or a local algorithm that starts from given centres without changing its mind.",
-            )
+        yield Light(
+            about,
+            State.BAD if last > RESTLESS else State.CAUTION,
+            f"In the last of {counted(len(outcome.rounds), 'round')} centroids still moved by {last:.2%} of their extent, "
+            "so that profiles are not quite of the rows as labelled.",
+            "A higher max_rounds, or a local algorithm that starts from given centres without changing its mind.",
+        )
 
 
-def _cells(parties: Sequence[Party]) -> Iterator[Light]:
+def _cells(parties: Sequence[Party], columns: Sequence[Column]) -> Iterator[Light]:
     known = [party for party in parties if party.filled is not None]
     if not known:
         return
     worst = min(known, key=lambda party: party.filled or 0.0)
     empty = 1.0 - (worst.filled or 0.0)
     about = "Few cells are empty in columns that a participant has"
-    seen = f"At most {empty:.0%} are empty ({worst.name})." if empty > 0 else "No cell is empty."
-    if empty <= FEW_EMPTY:
+    if empty <= 0:
+        yield Light(about, State.GOOD, "No cell is empty.")
+        return
+    emptiest, at, share = max(
+        ((c.name, p.name, 1.0 - f) for c in columns for p, f in zip(parties, c.filled, strict=True) if f is not None),
+        key=lambda entry: entry[2],
+    )
+    seen = (
+        f"At most {empty:.0%} of a participant's cells are empty ({worst.name}); of one column {share:.0%} "
+        f"({emptiest} at {at})."
+    )
+    if empty <= FEW_EMPTY and share <= MANY_EMPTY:
         yield Light(about, State.GOOD, seen)
         return
     advice = (
@@ -220,19 +297,45 @@ def _cells(parties: Sequence[Party]) -> Iterator[Light]:
 
 def _few_rows(releases: Sequence[Release]) -> Iterator[Light]:
     about = "Every number that left stands for several rows"
-    left = [r for r in releases if r.message.startswith("reply.") and r.times and r.fewest_rows is not None]
-    if not left:
+    left = [r for r in releases if r.message.startswith("reply.") and r.times]
+    told = [r for r in left if r.fewest_rows]
+    if not told:
         return
-    few = [r for r in left if (r.fewest_rows or 0) < FEW_ROWS]
+    few = [r for r in told if (r.fewest_rows or 0) < FEW_ROWS]
+    worst = min(told, key=lambda r: r.fewest_rows or 0)
+    levels = [r for r in left if r.field == "levels" and r.entries]
+    names = " Names of categories' levels left too, however few rows have them." if levels else ""
     if not few:
-        fewest = min(left, key=lambda r: r.fewest_rows or 0)
-        yield Light(about, State.GOOD, f"At least {fewest.fewest_rows} rows stand behind every number.")
+        seen = f"At least {worst.fewest_rows} rows stand behind every number.{names}"
+        yield Light(about, State.CAUTION if levels else State.GOOD, seen, _ASK if levels else "")
         return
-    worst = min(few, key=lambda r: r.fewest_rows or 0)
+    single = worst.fewest_rows == 1
+    yield Light(
+        about,
+        State.BAD if single else State.CAUTION,
+        f"{counted(len(few), 'field')} of messages hold numbers that fewer than {FEW_ROWS} rows stand behind: "
+        f"{quote(f'{r.message} {r.field}' for r in few)}; the fewest are {worst.fewest_rows} ({worst.fewest_at})"
+        f"{', which is that row itself' if single else ''}.{names}",
+        f"{_ASK} Fewer local clusters, or leaving out columns that are mostly empty and rare levels, raise it.",
+    )
+
+
+_ASK = "It matters where participants do not trust each other or the coordinator: ask whoever answers for the data."
+
+
+def _differences(run: RunRecord | None) -> Iterator[Light]:
+    if run is None or not run.differences:
+        return
+    about = "What left cannot be subtracted"
+    name = min(run.differences, key=lambda who: run.differences[who])
+    fewest = run.differences[name]
+    if fewest >= FEW_ROWS:
+        yield Light(about, State.GOOD, f"Sums that belong together differ by at least {fewest} rows.")
+        return
     yield Light(
         about,
         State.CAUTION,
-        f"{len(few)} field(s) of messages hold numbers that fewer than {FEW_ROWS} rows stand behind: "
-        f"{quote(f'{r.message} {r.field}' for r in few)}; the fewest are {worst.fewest_rows} ({worst.fewest_at}).",
-        "Ask whoever answers for the data. Fewer local clusters, or leaving out columns that are mostly empty, raise it.",
+        f"Two sums that left {name!r}, of successive rounds or of all rows and those in clusters, differ by "
+        f"{counted(fewest, 'row')}: whoever keeps both can subtract one from the other.",
+        f"{_ASK} One round, or fewer, tell less.",
     )

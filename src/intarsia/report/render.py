@@ -9,14 +9,17 @@ from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import astuple
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from intarsia._version import __version__
 from intarsia.exceptions import SettingError
 from intarsia.report.data import Cluster, Release, ReportData, State
-from intarsia.report.lights import FEW_ROWS
-from intarsia.report.words import KEPT_BACK, MESSAGES
+from intarsia.report.words import FEW_ROWS, KEPT_BACK, MESSAGES, rounded
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 SECTIONS = (
     ("summary", "Summary"),
@@ -71,6 +74,8 @@ def render(data: ReportData) -> str:
         ],
         colours=COLOURS,
         widths=_width,
+        rounded=rounded,
+        spread=dict(zip(data.profiles.features, data.profiles.overall, strict=True)),
         few=FEW_ROWS,
         kept_back=KEPT_BACK,
         releases=[
@@ -79,6 +84,7 @@ def render(data: ReportData) -> str:
         ],
         payload=_for_script(payload),
         library=_library(),
+        scripts=f"{_hash(_template('report.js'))} {_hash(_library_source())}",
         css=_template("report.css"),
         script=_template("report.js"),
     )
@@ -139,9 +145,21 @@ def _packed(text: str) -> str:
 @cache
 def _library() -> str:
     """plotly.js, compressed; the same bytes every time."""
+    return _packed(_library_source())
+
+
+@cache
+def _library_source() -> str:
     from plotly.offline import get_plotlyjs
 
-    return _packed(get_plotlyjs())
+    return str(get_plotlyjs()).replace("\r\n", "\n")
+
+
+def _hash(script: str) -> Markup:
+    """How a content security policy names the one script that it lets run."""
+    from markupsafe import Markup
+
+    return Markup(f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'")  # noqa: S704  (base64 is no markup)
 
 
 @cache

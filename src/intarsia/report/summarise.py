@@ -8,10 +8,11 @@ import numpy as np
 
 from intarsia.assumptions import AssumptionReport
 from intarsia.core.distances import extent_of, rescaled_distances
-from intarsia.core.features import hangers_on, overlap_graph
+from intarsia.core.features import hangers_on, indicators, overlap_graph
 from intarsia.core.layout import flat_layout, quick_distances
-from intarsia.core.types import FloatArray, IntArray
-from intarsia.profiles import Covered, coverage_of, separations
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.profiles import Covered, Separation, coverage_of, separations
+from intarsia.report.cleaning import cleaned
 from intarsia.report.data import (
     Cluster,
     Column,
@@ -25,10 +26,13 @@ from intarsia.report.data import (
     Tree,
 )
 from intarsia.report.lights import lights_of
-from intarsia.report.words import REFERENCES, headline_of, meaning_of, methods_of, title_of
+from intarsia.report.looks import total_deviations
+from intarsia.report.words import FEW_ROWS, REFERENCES, headline_of, meaning_of, methods_of, title_of
 from intarsia.results import Outcome, RunRecord, Sent
 
 TOP = 10  # features that separate a cluster
+MANY_PIECES = 500
+MOST_PAIRS = 5000  # of participants, those that share most
 FORCE_EXPONENT = 2.0  # a force to this power is a distance again
 
 
@@ -38,28 +42,30 @@ def summarise(
     assumptions: AssumptionReport,
     run: RunRecord | None,
     title: str | None = None,
+    fewest: int = FEW_ROWS,
 ) -> ReportData:
-    """Everything a report says."""
+    """Everything a report says. What fewer than ``fewest`` cells stand behind in a profile is not told."""
     sizes = np.array([np.asarray(outcome.sizes[name]) for name in outcome.participants], dtype=np.intp)
     covered = coverage_of(outcome, tuple(names), {name: name for name in outcome.participants})
-    clusters = _clusters(outcome, tuple(names), sizes)
+    shown = outcome.model.centroids.seen & (outcome.model.centroids.counts >= fewest)
+    clusters = _clusters(outcome, tuple(names), sizes, shown)
     columns = _columns(outcome, covered)
     parties = tuple(_parties(outcome, covered, sizes, run))
     pieces, kept = _pieces(outcome, assumptions)
     releases = _releases(() if run is None else run.sent)
     bridges = tuple(_bridges(outcome))
     confidence = _number(outcome.aggregation.confidence)
-    return ReportData(
+    said = ReportData(
         title=title_of(parties) if title is None else title,
-        headline=headline_of(parties, columns, clusters, outcome, assumptions),
-        lights=lights_of(outcome, assumptions, parties, bridges, releases, run),
+        headline=headline_of(parties, columns, clusters, outcome, assumptions, run),
+        lights=lights_of(outcome, assumptions, parties, columns, bridges, releases, run),
         notes=() if run is None else run.notes,
         parties=parties,
         columns=columns,
-        shared=tuple(_shared(outcome)),
+        shared=tuple(sorted(_shared(outcome), key=lambda pair: -pair.columns)[:MOST_PAIRS]),
         bridges=bridges,
         clusters=clusters,
-        profiles=_profiles(outcome, clusters, names),
+        profiles=_profiles(outcome, clusters, names, shown),
         pieces=pieces,
         map_keeps=kept,
         confidence=confidence,
@@ -79,6 +85,7 @@ def summarise(
         methods=methods_of(outcome, parties, columns, run),
         references=REFERENCES,
     )
+    return cleaned(said)  # a title may hold anything, too
 
 
 def _number(value: float) -> float | None:
@@ -125,7 +132,7 @@ def _columns(outcome: Outcome, covered: Sequence[Covered]) -> tuple[Column, ...]
 
 def _shared(outcome: Outcome) -> Iterable[Shared]:
     """Pairs that share something; a column of categories is one column."""
-    of_level = {f: c for c, own in outcome.model.levels.items() for f in (f"{c}={level}" for level in own)}
+    of_level = {f: c for c, own in outcome.model.levels.items() for f in indicators({c: own})}
     columns = [of_level.get(name, name) for name in outcome.model.space.names]
     has = [{column for column, there in zip(columns, mask, strict=True) if there} for mask in outcome.masks]
     for i, left in enumerate(has):
@@ -139,8 +146,14 @@ def _bridges(outcome: Outcome) -> Iterable[str]:
     yield from dict.fromkeys(outcome.participants[vertex] for vertex, _ in hangers_on(graph))
 
 
-def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray) -> tuple[Cluster, ...]:
-    found = separations(outcome, names)
+def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray, shown: BoolArray) -> tuple[Cluster, ...]:
+    at = {name: m for m, name in enumerate(outcome.model.space.names)}
+    others = shown.sum(axis=0)
+    found: dict[int, list[Separation]] = {}
+    for entry in separations(outcome, names):
+        m = at[entry.feature]
+        if shown[entry.cluster, m] and others[m] > 1 and len(found.setdefault(entry.cluster, [])) < TOP:
+            found[entry.cluster].append(entry)
     rows = sizes.sum(axis=0)
     total = max(int(rows.sum()), 1)
     return tuple(
@@ -149,23 +162,20 @@ def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray) -> tupl
             rows=int(n),
             share=int(n) / total,
             rows_of=tuple(sizes[:, k].tolist()),
-            separating=tuple([entry for entry in found if entry.cluster == k][:TOP]),
+            separating=tuple(found.get(k, ())),
         )
         for k, n in enumerate(rows)
     )
 
 
-def _profiles(outcome: Outcome, clusters: Sequence[Cluster], names: Sequence[str]) -> Profiles:
-    model = outcome.model
-    variances, cells = model.spread
-    centroids = model.centroids
+def _profiles(outcome: Outcome, clusters: Sequence[Cluster], names: Sequence[str], shown: BoolArray) -> Profiles:
+    model, centroids = outcome.model, outcome.model.centroids
+    _, cells = model.spread
     weights = np.where(centroids.seen, np.maximum(centroids.counts, 1.0), 0.0)
-    total = np.maximum(weights.sum(axis=0), 1.0)
-    overall = (weights * centroids.values).sum(axis=0) / total
-    # between and within
-    spread = (weights * (np.square(centroids.values - overall) + variances)).sum(axis=0) / total
-    off = np.divide(centroids.values - overall, np.sqrt(spread), out=np.zeros(centroids.values.shape), where=spread > 0)
-    standardised = np.where(centroids.seen, off, np.nan)
+    overall = (weights * centroids.values).sum(axis=0) / np.maximum(weights.sum(axis=0), 1.0)
+    spread = total_deviations(outcome)
+    off = np.divide(centroids.values - overall, spread, out=np.zeros(centroids.values.shape), where=spread > 0)
+    standardised = np.where(shown, off, np.nan)
     strongest = np.nan_to_num(np.abs(standardised), nan=0.0).max(axis=0)
     index = model.space.index(names)
     order = index[np.argsort(-strongest[index], kind="stable")]
@@ -173,10 +183,11 @@ def _profiles(outcome: Outcome, clusters: Sequence[Cluster], names: Sequence[str
     measured = holds.astype(np.intp) @ outcome.masks.astype(np.intp)
     return Profiles(
         features=tuple(model.space.names[m] for m in order),
-        means=_matrix(model.values[:, order]),
+        overall=tuple(map(float, (spread * model.scale)[order])),
+        means=_matrix(np.where(shown, model.values, np.nan)[:, order]),
         standardised=_matrix(standardised[:, order]),
-        deviations=_matrix(model.deviations[:, order]),
-        cells=tuple(tuple(row) for row in cells[:, order].astype(np.int64).tolist()),
+        deviations=_matrix(np.where(shown, model.deviations, np.nan)[:, order]),
+        cells=tuple(tuple(row) for row in np.maximum(cells, centroids.counts)[:, order].astype(np.int64).tolist()),
         participants=tuple(tuple(row) for row in measured[:, order].tolist()),
     )
 
@@ -185,7 +196,7 @@ def _pieces(outcome: Outcome, assumptions: AssumptionReport) -> tuple[tuple[Piec
     local = outcome.local_centroids
     extent = extent_of(local.values, local.seen)
     metric = outcome.model.metric
-    if metric == "euclidean":
+    if metric == "euclidean" or len(local) > MANY_PIECES:  # a picture of so many is a rough one
         apart = quick_distances(local.values, local.seen, extent)
     else:
         apart = rescaled_distances(local.values, local.seen, local.values, local.seen, extent, metric)
@@ -216,6 +227,7 @@ def _tree(outcome: Outcome) -> Tree | None:
     return Tree(
         leaves=tuple(f"{leaf.participant} {leaf.index}" for leaf in outcome.tree_leaves),
         linkage=linkage,
+        earlier=bool(outcome.leaves),
         silhouettes={int(k): float(value) for k, value in sorted(outcome.silhouettes.items()) if np.isfinite(value)},
         found=outcome.found,
         chosen=len(outcome.model.centroids),

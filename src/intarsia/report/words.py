@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import floor, log10
+from typing import Any
 
 from intarsia.assumptions import AssumptionReport
 from intarsia.exceptions import quote
@@ -10,6 +12,8 @@ from intarsia.profiles import Separation
 from intarsia.report.data import Cluster, Column, Party
 from intarsia.results import Outcome, RunRecord
 
+FEW_ROWS = 5  # behind a number that leaves a participant, or that the page shows
+NEARLY_A_TIE = 0.1  # of the confidence in the grouping
 STRONG = 3  # features in the headline
 _TITLE = 50  # letters
 _FEW = 6  # clusters whose sizes are told one by one
@@ -175,9 +179,10 @@ def headline_of(
     clusters: Sequence[Cluster],
     outcome: Outcome,
     assumptions: AssumptionReport,
+    run: RunRecord | None,
 ) -> tuple[str, str, str]:
     """What was clustered, what tells the clusters apart, and how sure it is."""
-    return _what(parties, columns, clusters), _how_they_differ(clusters), _how_sure(outcome, assumptions)
+    return _what(parties, columns, clusters), _how_they_differ(clusters), _how_sure(outcome, assumptions, run)
 
 
 def _what(parties: Sequence[Party], columns: Sequence[Column], clusters: Sequence[Cluster]) -> str:
@@ -203,26 +208,44 @@ def _how_they_differ(clusters: Sequence[Cluster]) -> str:
         found.setdefault(entry.feature, entry)
     strongest = list(found.values())
     if not strongest:
-        return "No feature was measured in more than one cluster, so that it cannot be said how they differ."
+        return "No feature was measured well enough in more than one cluster to say how they differ."
     first, *rest = strongest[:STRONG]
     others = f", followed by {listed([entry.feature for entry in rest])}" if rest else ""
+    apart = abs(first.mean - first.mean_of_others)
     return (
-        f"They differ most in {first.feature} (cluster {first.cluster} averages {first.mean:.3g}, the others "
-        f"{first.mean_of_others:.3g}){others}."
+        f"They differ most in {first.feature} (around {rounded(first.mean, apart)} in cluster {first.cluster}, "
+        f"{rounded(first.mean_of_others, apart)} in the others){others}."
     )
 
 
-def _how_sure(outcome: Outcome, assumptions: AssumptionReport) -> str:
+def rounded(value: float | None, spread: float) -> str:
+    """A number with as many digits as matter where things differ by ``spread``.
+
+    >>> rounded(4e-06, 0.5), rounded(245.31, 40.0), rounded(-1234567.0, 250000.0)
+    ('0.000', '245.3', '-1234567')
+    """
+    if value is None:
+        return ""
+    if not 1e-6 < spread < 1e12:
+        return f"{value:.4g}"
+    digits = max(0, 2 - floor(log10(spread)))
+    return f"{value + 0.0:.{digits}f}" if round(value, digits) else f"{0.0:.{digits}f}"
+
+
+def _how_sure(outcome: Outcome, assumptions: AssumptionReport, run: RunRecord | None) -> str:
     n, doubtful = len(outcome.local_clusters), len(assumptions.doubtful)
     if len(outcome.participants) == 1:
         return "There is one participant, so that this is an ordinary clustering: nothing had to be matched."
     if len(outcome.model.centroids) == 1:
         return "With one cluster there was nothing to match."
+    by = "by their densities" if run is not None and run.method == "one_shot" else "by their averages"
     how = " and, where these hardly told, by what fits the rows" if outcome.aggregation.overruled else ""
-    clear = f"all {n:,} matches are clear"
+    clear = f"all {n:,} local clusters have a clear place"
     if doubtful:
-        clear = f"{n - doubtful:,} of {n:,} matches are clear, {doubtful:,} would fit another cluster nearly as well"
-    return f"Each participant's own clusters were matched with the others' by their averages{how}; {clear}."
+        clear = f"{n - doubtful:,} of {n:,} have a clear place, {doubtful:,} would fit another cluster nearly as well"
+    tie = not outcome.aggregation.overruled and outcome.aggregation.confidence < NEARLY_A_TIE
+    but = ", but another way to match them all would be nearly as good" if tie and not doubtful else ""
+    return f"Each participant's own clusters were matched with the others' {by}{how}; {clear}{but}."
 
 
 def methods_of(outcome: Outcome, parties: Sequence[Party], columns: Sequence[Column], run: RunRecord | None) -> str:
@@ -233,42 +256,89 @@ def methods_of(outcome: Outcome, parties: Sequence[Party], columns: Sequence[Col
 def _methods(
     outcome: Outcome, parties: Sequence[Party], columns: Sequence[Column], run: RunRecord | None
 ) -> Iterator[str]:
-    rows = sum(party.rows for party in parties)
+    rows, several = sum(party.rows for party in parties), len(parties) > 1
     version = f" {run.versions['intarsia']}" if run is not None and "intarsia" in run.versions else ""
+    jointly = " jointly" if several else ""
+    moved = ", without moving a row" if several else ""
     yield (
-        f"Tables of {counted(len(parties), 'participant')} with {counted(rows, 'row')} and a union of "
-        f"{counted(len(columns), 'column')} were clustered jointly with Intarsia{version}, without moving a row."
+        f"{'Tables' if several else 'The table'} of {counted(len(parties), 'participant')} with {counted(rows, 'row')} and "
+        f"{'a union of ' if several else ''}{counted(len(columns), 'column')} {'were' if several else 'was'} "
+        f"clustered{jointly} with Intarsia{version}{moved}."
     )
-    if run is not None and run.method == "one_shot":
-        yield (
-            "Each participant clustered its rows (k-means [2, 4] unless stated otherwise) and summarised every local "
-            "cluster by its mean, size and density; local clusters were joined by the force of attraction between densities "
-            "over the features that both see (Algorithm 2 of [1])."
-        )
-    else:
-        yield (
-            "Each participant clustered its rows (k-means [2, 4] unless stated otherwise) and sent centroids and counts; "
-            "centroids were grouped by rescaled distances over the features that both see, and refined together in "
-            f"{counted(len(outcome.rounds), 'federated round')} (Algorithm 1 of [1])."
-        )
+    settings = {} if run is None else run.settings
+    yield from _how_grouped(outcome, run, settings)
     k = len(outcome.model.centroids)
     if outcome.found is not None or outcome.silhouettes:
         yield f"The number of clusters, {k}, was chosen from participants' own numbers and silhouettes over summaries [3]."
     else:
         yield f"The number of clusters was set to {k}."
-    units = {
-        None: "Features entered in their own units.",
-        "standard": "Features were divided by their standard deviation over all participants.",
-        "minmax": "Features were divided by their range over all participants.",
-        "robust": "Features were divided by their interquartile range over all participants.",
-    }
-    yield units[outcome.model.units]
+    yield _UNITS[outcome.model.units]
     if outcome.model.levels:
-        yield f"Categories ({quote(sorted(outcome.model.levels))}) entered as one indicator per level."
+        yield f"Categories ({quote(sorted(outcome.model.levels))}) entered as one indicator per level, divided by √2."
+    if outcome.model.metric != "euclidean":
+        metric = outcome.model.metric if isinstance(outcome.model.metric, str) else "own"
+        yield f"Distances were {metric}."
     if any(party.filled is not None and party.filled < 1 for party in parties):
-        yield "Empty cells were left out of comparisons; none was imputed into a summary."
+        missing = settings.get("missing", "observed")
+        yield _MISSING.get(
+            missing if isinstance(missing, str) else "", "Empty cells were treated as each participant chose."
+        )
+    if outcome.model.weights is not None:
+        yield "Rows belong to the likeliest of Gaussians with independent features that the clusters make."
     if run is not None:
         software = ", ".join(
             f"{name} {run.versions[name]}" for name in ("numpy", "scikit-learn") if name in run.versions
         )
         yield f"Random seed {run.seed}{'; ' + software if software else ''}."
+
+
+_UNITS = {
+    None: "Features entered in their own units.",
+    "standard": "Features were divided by their standard deviation over all participants.",
+    "minmax": "Features were divided by their range over all participants.",
+    "robust": "Features were divided by their interquartile range over all participants.",
+}
+_MISSING = {
+    "observed": "Empty cells were left out of comparisons; none was imputed.",
+    "impute": "Local algorithms were shown the column's mean in the place of an empty cell; summaries are of filled cells.",
+    "drop": "Local algorithms were shown rows without empty cells only; every row was labelled by the cells that it has.",
+}
+_AGGREGATIONS = {
+    "search": "a search from many starts",
+    "method_a": "Method A",
+    "method_b": "Method B",
+    "greedy": "greedy agglomeration",
+}
+
+
+def _how_grouped(outcome: Outcome, run: RunRecord | None, settings: Mapping[str, Any]) -> Iterator[str]:
+    local = settings.get("local")
+    with_what = "with k-means [2, 4]"
+    if local is not None:
+        with_what = (
+            f"with {'; '.join(f'{n}: {e}' for n, e in local.items()) if isinstance(local, Mapping) else local} [4]"
+        )
+    by = _AGGREGATIONS.get(outcome.aggregation.method, outcome.aggregation.method)
+    if run is None and not outcome.rounds:  # a file from before runs were kept
+        yield f"Each participant clustered its rows and sent summaries; local clusters were grouped by {by} [1]."
+        return
+    if run is not None and run.method == "one_shot":
+        density = str(settings.get("density", "gaussian")).replace("_", ", ")
+        yield (
+            f"Each participant clustered its rows {with_what} and summarised every local cluster by its mean, size and "
+            f"density ({density}); local clusters were joined by the force of attraction between densities over the "
+            f"features that both see (Algorithm 2 of [1]), by {by}."
+        )
+        return
+    more = " (and variances, to choose the number of clusters)" if outcome.found is not None else ""
+    kinds = {r.kind for r in outcome.rounds}
+    crosswise = ", in which each participant's rows are judged by what the others say" if "crosswise" in kinds else ""
+    rounds = (
+        f", and refined together in {counted(len(outcome.rounds), 'federated round')}{crosswise}"
+        if outcome.rounds
+        else ", without federated rounds"
+    )
+    yield (
+        f"Each participant clustered its rows {with_what} and sent centroids and counts{more}; centroids were grouped by "
+        f"rescaled distances over the features that both see, by {by}{rounds} (Algorithm 1 of [1])."
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from intarsia.messages import Failure, Reply, Request, encode
-from intarsia.releases import fields_of, rows_behind, tag_of
+from intarsia.messages import Failure, Refinement, Reply, Request, encode
+from intarsia.releases import differences, fields_of, rows_behind, tag_of
 from intarsia.results import Exchange, RoundInfo, Sent, Suppressed
 from intarsia.runtime.base import Watcher
 
@@ -38,6 +38,8 @@ class Recorder:
         self._exchanges: list[_Open] = []
         self._tallies: dict[tuple[str, str, str], _Tally] = {}
         self._kept_back: dict[tuple[str, str, str], int] = {}
+        self._last: dict[str, Refinement] = {}
+        self._differences: dict[str, int] = {}
 
     def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
         """A new exchange."""
@@ -58,18 +60,27 @@ class Recorder:
         for what, n in ({} if isinstance(reply, Failure) else reply.suppressed).items():
             key = (name, tag_of(reply), what)
             self._kept_back[key] = max(n, self._kept_back.get(key, 0))
+        self._compare(name, reply)
         if self._watcher is not None:
             self._watcher.answered(phase, name, reply, seconds)
+
+    def _compare(self, name: str, reply: Reply) -> None:
+        fewest = differences(reply, self._last.get(name))
+        if fewest is not None:
+            self._differences[name] = min(fewest, self._differences.get(name, fewest))
+        if isinstance(reply, Refinement):
+            self._last[name] = reply
 
     def _count(self, name: str, message: Request | Reply, behind: Mapping[str, int]) -> None:
         seen: set[str] = set()
         for held in fields_of(message):
             tally = self._tallies.setdefault((name, tag_of(message), held.path), _Tally())
-            if held.entries is None:
-                tally.withheld += 1
-                continue
-            tally.times += held.path not in seen  # a field of several clusters is still one field of one message
+            first = held.path not in seen  # a field of several clusters is still one field of one message
             seen.add(held.path)
+            if held.entries is None:
+                tally.withheld += first
+                continue
+            tally.times += first
             tally.entries += held.entries
             tally.n_bytes += held.n_bytes
             if held.path in behind:
@@ -87,6 +98,11 @@ class Recorder:
     def suppressed(self) -> tuple[Suppressed, ...]:
         """What participants' own rules kept back so far."""
         return tuple(Suppressed(*key, most) for key, most in self._kept_back.items())
+
+    @property
+    def differences(self) -> dict[str, int]:
+        """By participant, the fewest rows by which two of its sums differ that belong together."""
+        return dict(self._differences)
 
     @property
     def sent(self) -> tuple[Sent, ...]:

@@ -14,6 +14,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from intarsia.report.data import Party
+
 # told apart by people who do not see red and green as two colours, on light and on dark paper
 COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d00", "#3f9fd8", "#7a5195", "#b5484e", "#5c8a2e", "#6b7280",
@@ -23,6 +25,8 @@ AMBIGUOUS = "#e69f00"
 PALE_TO_DEEP = [[0, "#d9e8f5"], [1, "#0072b2"]]
 ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
 MOST_FEATURES = 40  # on a chart; the table has all
+MOST_PARTIES = 40
+_JOINER = "\u200d"
 _SHORT = 28
 _LONG = 120
 
@@ -52,9 +56,11 @@ def colour_of(cluster: int) -> str:
 
 
 def text(name: str, most: int = _SHORT) -> str:
-    """Somebody's name for a chart: cut, escaped, and isolated from the text around it."""
-    short = name if len(name) <= most else name[: most - 1] + "…"
-    return f"\u2068{html.escape(short, quote=False)}\u2069"
+    """Somebody's name for a chart: cut in the middle, escaped, and isolated from the text around it."""
+    tail = (most - 1) // 3
+    short = name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
+    # between dollar signs plotly would look for formulas
+    return f"\u2068{html.escape(short, quote=False).replace('$', '$' + _JOINER)}\u2069"
 
 
 def full(name: str) -> str:
@@ -113,10 +119,17 @@ def stacked(traces: Sequence[go.Bar], names: Sequence[str], xaxis: dict[str, Any
         traces,
         120 + 26 * len(names),
         barmode="stack",
+        showlegend=True,
         legend=ABOVE,
         xaxis=xaxis,
         yaxis=axis(names, autorange="reversed"),
     )
+
+
+def largest(parties: Sequence[Party]) -> list[int]:
+    """Positions of the participants that a chart shows: the largest, in their own order."""
+    order = sorted(range(len(parties)), key=lambda k: -parties[k].rows)[:MOST_PARTIES]
+    return sorted(order)
 
 
 def only(shown: int, of: int, what: str) -> str:

@@ -15,14 +15,16 @@ from intarsia.report.charts.base import (
     figure,
     full,
     heat,
+    largest,
     only,
     stacked,
     titled,
 )
 from intarsia.report.data import ReportData
+from intarsia.report.words import rounded
 
 MOST_STACKED = 10  # clusters as colours; beyond it they are columns of a heat map
-AROUND_THE_MEAN = [[0, "#0072b2"], [0.5, "#f2f2f2"], [1, "#d55e00"]]
+AROUND_THE_MEAN = [[0, "#1b7837"], [0.5, "#f2f2f2"], [1, "#762a83"]]  # no cluster has these colours
 
 
 def profiles(data: ReportData) -> Chart:
@@ -39,13 +41,13 @@ def profiles(data: ReportData) -> Chart:
         xaxis=axis([f"cluster {c}" if k <= MOST_STACKED else str(c) for c in range(k)], side="top"),
         yaxis=axis([p.features[m] for m in shown], autorange="reversed"),
     )
-    kinds = ("mean", "deviation", "cells", "measured by")
+    kinds = ("mean", "off the mean, in deviations", "deviation", "cells", "measured by")
     head = ("feature", *(f"cluster {c}: {kind}" for c in range(k) for kind in kinds))
     return Chart(
         "profiles",
         "Profiles",
         "How far each cluster's mean is off the mean of all rows, in standard deviations; hover for original units, spread "
-        "and how many measured it. Blank where nobody in the cluster did."
+        "and how many measured it. Blank where nobody in the cluster did, or too few."
         + only(len(shown), len(p.features), "features that differ most"),
         drawn,
         Rows(head, tuple((name, *_profile_row(data, m)) for m, name in enumerate(p.features))),
@@ -55,28 +57,35 @@ def profiles(data: ReportData) -> Chart:
 def _profile_row(data: ReportData, m: int) -> Iterator[str | int]:
     p = data.profiles
     for c in range(len(data.clusters)):
-        yield from (_short(p.means[c][m]), _short(p.deviations[c][m]), p.cells[c][m], p.participants[c][m])
+        yield from (
+            rounded(p.means[c][m], p.overall[m]),
+            _off(p.standardised[c][m]),
+            rounded(p.deviations[c][m], p.overall[m]),
+        )
+        yield from (p.cells[c][m], p.participants[c][m])
 
 
 def _profile_said(data: ReportData, c: int, m: int) -> str:
     p = data.profiles
     head = f"{full(p.features[m])}<br>cluster {c}: "
     if p.means[c][m] is None:
-        return f"{head}nobody measured it"
-    spread = "" if p.deviations[c][m] is None else f" ± {_short(p.deviations[c][m])}"
+        return head + ("too few cells to be shown" if p.cells[c][m] else "nobody measured it")
+    spread = "" if p.deviations[c][m] is None else f" ± {rounded(p.deviations[c][m], p.overall[m])}"
     return (
-        f"{head}{_short(p.means[c][m])}{spread}<br>{p.standardised[c][m]:+.2f} deviations off the mean of all rows"
+        f"{head}{rounded(p.means[c][m], p.overall[m])}{spread}"
+        f"<br>{_off(p.standardised[c][m])} deviations off the mean of all rows"
         f"<br>{p.cells[c][m]:,} cells, {p.participants[c][m]} participants"
     )
 
 
-def _short(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+def _off(value: float | None) -> str:
+    return "" if value is None else f"{value:+.2f}"
 
 
 def sizes(data: ReportData) -> Chart:
     """Clusters at each participant: bars, or a heat map if there are many."""
     names, k = [party.name for party in data.parties], len(data.clusters)
+    who = largest(data.parties)
     totals = [max(sum(cluster.rows_of[i] for cluster in data.clusters), 1) for i in range(len(names))]
     share = [[100 * n / t for n, t in zip(cluster.rows_of, totals, strict=True)] for cluster in data.clusters]
     said = [
@@ -87,22 +96,30 @@ def sizes(data: ReportData) -> Chart:
         for c, (cluster, own) in enumerate(zip(data.clusters, share, strict=True))
     ]
     if k <= MOST_STACKED:
-        traces = [bars(names, share[c], said[c], f"cluster {c}", colour_of(c)) for c in range(k)]
-        drawn = stacked(traces, names, titled("share of a participant's rows, %", range=[0, 100]))
+        some = [names[i] for i in who]
+        traces = [
+            bars(some, [share[c][i] for i in who], [said[c][i] for i in who], f"cluster {c}", colour_of(c))
+            for c in range(k)
+        ]
+        drawn = stacked(traces, some, titled("share of a participant's rows, %", range=[0, 100.5], dtick=20))
     else:
-        by_party = [[own[i] for own in share] for i in range(len(names))]
-        words = [[own[i] for own in said] for i in range(len(names))]
+        by_party = [[own[i] for own in share] for i in who]
+        words = [[own[i] for own in said] for i in who]
         drawn = figure(
             [heat(by_party, words, scale=PALE_TO_DEEP, bar="share, %", zmax=max(map(max, share)))],
-            130 + 20 * len(names),
+            130 + 20 * len(who),
             xaxis=axis([str(c) for c in range(k)], title={"text": "cluster"}),
-            yaxis=axis(names, autorange="reversed"),
+            yaxis=axis([names[i] for i in who], autorange="reversed"),
         )
-    rows = tuple((p.name, p.rows, *(c.rows_of[i] for c in data.clusters)) for i, p in enumerate(data.parties))
+    rows = tuple(
+        (p.name, p.rows, *(f"{c.rows_of[i]:,} ({share[c.number][i]:.1f} %)" for c in data.clusters))
+        for i, p in enumerate(data.parties)
+    )
     return Chart(
         "sizes",
         "Clusters at each participant",
-        "What share of each participant's rows is in each cluster.",
+        "What share of each participant's rows is in each cluster."
+        + only(len(who), len(names), "largest participants"),
         drawn,
         Rows(("participant", "rows", *(f"cluster {c}" for c in range(k))), rows),
     )

@@ -39,13 +39,14 @@ def joining(data: ReportData) -> Chart:
     height = max(320, 60 + 17 * (len(data.parties) if folded else max(len(order), len(data.clusters))))
     flows = _by_participant(data) if folded else _by_piece(data)
     what = "participants" if folded else "local clusters"
+    before = ", before rounds moved single rows" if data.rounds else ""
     others = f", the {MOST_TARGETS} largest by name" if folded and len(data.clusters) > MOST_TARGETS else ""
     return Chart(
         "joining",
         "From local to global clusters",
-        f"Left: {what}; right: the clusters that their local clusters joined{others}, before rounds moved single rows. "
-        "Ambiguous ones, which fit another cluster nearly as well, are orange and have a question mark."
-        + (f" The table has all {len(order):,} local clusters." if folded else ""),
+        f"Left: {what}; right: the clusters that their local clusters joined{others}{before}. "
+        "Ambiguous ones are orange and have a question mark: their margin, by how much more the next best cluster would "
+        "cost, is below a tenth." + (f" The table has all {len(order):,} local clusters." if folded else ""),
         figure([_sankey(flows)], height, margin={"l": 8, "r": 8, "t": 12, "b": 12}),
         Rows(
             ("participant", "local cluster", "rows", "cluster", "margin", "note"),
@@ -145,29 +146,29 @@ def map_of_pieces(data: ReportData) -> Chart:
     largest = max((piece.rows for piece in data.pieces), default=1) or 1
     small, large = (9, 24) if len(data.pieces) <= MOST_PIECES else (5, 8)
     traces = []
-    for c in range(len(data.clusters)):
-        pieces = [piece for piece in data.pieces if piece.cluster == c]
-        marker = {
-            "size": [small + large * (piece.rows / largest) ** 0.5 for piece in pieces],
-            "color": colour_of(c),
-            "opacity": 0.8,
-            "symbol": ["diamond" if piece.ambiguous else "circle" for piece in pieces],
-            "line": {
-                "width": [3 if piece.ambiguous else 1 for piece in pieces],
-                "color": [AMBIGUOUS if piece.ambiguous else "#ffffff" for piece in pieces],
-            },
-        }
-        traces.append(
-            go.Scatter(
-                x=[piece.x for piece in pieces],
-                y=[piece.y for piece in pieces],
-                mode="markers",
-                name=f"cluster {c}",
-                hoverinfo="text",
-                hovertext=[_piece_said(data, piece) for piece in pieces],
-                marker=marker,
+    for ambiguous in (False, True):
+        for c in range(len(data.clusters)):
+            pieces = [piece for piece in data.pieces if piece.cluster == c and piece.ambiguous == ambiguous]
+            sizes = [small + large * (piece.rows / largest) ** 0.5 for piece in pieces]
+            edge = {"width": 3, "color": AMBIGUOUS} if ambiguous else {"width": 1, "color": "#ffffff"}
+            traces.append(
+                go.Scatter(
+                    x=[piece.x for piece in pieces],
+                    y=[piece.y for piece in pieces],
+                    mode="markers",
+                    name=f"cluster {c}, ambiguous" if ambiguous else f"cluster {c}",
+                    showlegend=bool(pieces),
+                    hoverinfo="text",
+                    hovertext=[_piece_said(data, piece) for piece in pieces],
+                    marker={
+                        "size": sizes,
+                        "color": colour_of(c),
+                        "opacity": 0.8,
+                        "symbol": "diamond" if ambiguous else "circle",
+                        "line": edge,
+                    },
+                )
             )
-        )
     bare = {"showticklabels": False, "zeroline": False, "ticks": ""}
     legend, named = ABOVE | {"itemsizing": "constant"}, len(data.clusters) <= MOST_NAMED
     return Chart(
@@ -177,11 +178,8 @@ def map_of_pieces(data: ReportData) -> Chart:
         f"The map shows {data.map_keeps:.0%} of their squared distances. Ambiguous ones are diamonds.",
         figure(traces, 480, xaxis=bare, yaxis=bare | {"scaleanchor": "x"}, legend=legend, showlegend=named),
         Rows(
-            ("participant", "local cluster", "cluster", "rows", "x", "y"),
-            tuple(
-                (data.parties[p.participant].name, p.index, p.cluster, p.rows, f"{p.x:.3f}", f"{p.y:.3f}")
-                for p in data.pieces
-            ),
+            ("participant", "local cluster", "rows", "cluster", "margin", "note", "x", "y"),
+            tuple((*_piece_row(data, piece), f"{piece.x:.3f}", f"{piece.y:.3f}") for piece in data.pieces),
         ),
     )
 
@@ -252,6 +250,11 @@ def merge_tree(tree: Tree) -> Chart:
         "Merge tree",
         f"Local clusters joined step by step, the strongest attraction first; the dashed line leaves {k}. "
         "The search behind the result may group a little differently."
+        + (
+            " Local clusters here are those that participants found before the number was known."
+            if tree.earlier
+            else ""
+        )
         + only(len(leaves), n, "branches that were joined last"),
         figure(
             traces,

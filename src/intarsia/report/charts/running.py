@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from intarsia.report.charts.base import ABOVE, COLOURS, Chart, Rows, bars, figure, full, stacked, titled
+from intarsia.report.charts.base import (
+    ABOVE,
+    COLOURS,
+    Chart,
+    Rows,
+    bars,
+    figure,
+    full,
+    largest,
+    only,
+    stacked,
+    text,
+    titled,
+)
 from intarsia.report.data import ReportData
 from intarsia.results import RoundInfo
 
@@ -16,6 +29,7 @@ PHASES = {
     "assign": "labels",
 }
 KINDS = {"trial": "trial: groupings compared", "crosswise": "crosswise: judged by the others"}
+_NOTHING = 1e-9  # what rounding leaves of a move
 _WIDE = 25  # rounds that each get a tick
 _MANY_TIMES = 100  # beyond which a linear scale shows nothing
 
@@ -29,16 +43,16 @@ def convergence(data: ReportData) -> Chart:
         traces.append(
             go.Scatter(
                 x=[k for k, _ in mine],
-                y=[100 * movement for _, movement in mine],
+                y=[100 * movement if movement > _NOTHING else 0.0 for _, movement in mine],
                 mode="lines+markers",
-                name=KINDS.get(kind, kind),
+                name=KINDS.get(kind, text(kind)),
                 line={"color": colour},
                 hovertemplate="round %{x}: moved by %{y:.3g} % of the extent<extra></extra>",
             )
         )
-    positive = [r.movement for r in data.rounds if r.movement > 0]
+    positive = [r.movement for r in data.rounds if r.movement > _NOTHING]
     wide = bool(positive) and max(positive) > _MANY_TIMES * min(positive)
-    scale = {"type": "log", "dtick": 1} if wide else {"rangemode": "tozero"}
+    scale = {"type": "log", "dtick": 1, "exponentformat": "power"} if wide else {"rangemode": "tozero"}
     return Chart(
         "convergence",
         "Convergence",
@@ -67,25 +81,30 @@ def _round(k: int, r: RoundInfo) -> tuple[int, str, str, str, str]:
 def _by_phase(data: ReportData, of: str) -> dict[str, list[float]]:
     total: dict[str, list[float]] = {}
     for exchange in data.exchanges:
-        own = total.setdefault(PHASES.get(exchange.phase, exchange.phase), [0.0] * len(data.parties))
+        own = total.setdefault(PHASES.get(exchange.phase, text(exchange.phase)), [0.0] * len(data.parties))
         for i, party in enumerate(data.parties):
             own[i] += getattr(exchange, of).get(party.name, 0)
     return total
 
 
 def _in_phases(data: ReportData, total: dict[str, list[float]], axis: str, unit: str) -> go.Figure:
-    names = [party.name for party in data.parties]
+    who = largest(data.parties)
+    names = [data.parties[i].name for i in who]
     traces = [
         bars(
             names,
-            values,
-            [f"{full(name)}<br>{phase}: {value:,.4g} {unit}" for name, value in zip(names, values, strict=True)],
+            [values[i] for i in who],
+            [f"{full(data.parties[i].name)}<br>{phase}: {values[i]:,.4g} {unit}" for i in who],
             phase,
             COLOURS[i % len(COLOURS)],
         )
         for i, (phase, values) in enumerate(total.items())
     ]
     return stacked(traces, names, titled(axis))
+
+
+def _some(data: ReportData) -> str:
+    return only(len(largest(data.parties)), len(data.parties), "largest participants")
 
 
 def seconds(data: ReportData) -> Chart:
@@ -95,7 +114,7 @@ def seconds(data: ReportData) -> Chart:
     return Chart(
         "seconds",
         "Seconds at each participant",
-        "How long each participant worked, by what it was asked for.",
+        "How long each participant worked, by what it was asked for." + _some(data),
         _in_phases(data, total, "seconds", "s"),
         Rows(("participant", *total), rows),
     )
@@ -108,7 +127,7 @@ def sent_bytes(data: ReportData) -> Chart:
     return Chart(
         "bytes",
         "Bytes that left each participant",
-        "All that each participant sent, by what it was asked for; the table also has what it was sent.",
+        "All that each participant sent, by what it was asked for; the table also has what it was sent." + _some(data),
         _in_phases(data, total, "bytes", "bytes"),
         Rows(("participant", *total, "came in, in all"), rows),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import cos, pi, sin
 from typing import Any
 
@@ -20,6 +20,7 @@ from intarsia.report.charts.base import (
     figure,
     full,
     heat,
+    largest,
     only,
     text,
 )
@@ -31,15 +32,17 @@ MOST_EDGES = 150
 def coverage(data: ReportData) -> Chart:
     """Participants × columns."""
     names, columns = [party.name for party in data.parties], data.columns
-    shown = columns[:MOST_FEATURES]
-    filled = [[None if share is None else 100 * share for share in column.filled] for column in shown]
+    shown, who = columns[:MOST_FEATURES], largest(data.parties)
+    shares = [[column.filled[i] for i in who] for column in shown]
+    filled = [[None if share is None else 100 * share for share in row] for row in shares]
     said = [
-        [_said(column.name, name, share) for name, share in zip(names, column.filled, strict=True)] for column in shown
+        [_said(column.name, names[i], share) for i, share in zip(who, row, strict=True)]
+        for column, row in zip(shown, shares, strict=True)
     ]
     drawn = figure(
         [heat(filled, said, scale=PALE_TO_DEEP, bar="filled, %", zmax=100)],
         120 + 20 * len(shown),
-        xaxis=axis(names, side="top"),
+        xaxis=axis([names[i] for i in who], side="top"),
         yaxis=axis([column.name for column in shown], autorange="reversed"),
     )
     rows = tuple((c.name, c.owners, *("absent" if s is None else f"{s:.0%}" for s in c.filled)) for c in columns)
@@ -47,7 +50,8 @@ def coverage(data: ReportData) -> Chart:
         "coverage",
         "Cells that are filled",
         "Columns by participants: how many of a participant's cells are filled; blank where it has no such column."
-        + only(len(shown), len(columns), "columns that most participants have"),
+        + only(len(shown), len(columns), "columns that most participants have")
+        + only(len(who), len(names), "largest participants"),
         drawn,
         Rows(("column", "participants", *names), rows),
     )
@@ -60,10 +64,11 @@ def _said(column: str, name: str, share: float | None) -> str:
 
 def overlap(data: ReportData) -> Chart:
     """The overlap graph, participants on a circle."""
-    n, names = len(data.parties), [party.name for party in data.parties]
-    at = [(cos(pi / 2 - 2 * pi * k / n), sin(pi / 2 - 2 * pi * k / n)) for k in range(n)]
+    names, who = [party.name for party in data.parties], largest(data.parties)
+    turns = {i: pi / 2 - 2 * pi * k / len(who) for k, i in enumerate(who)}
+    at = {i: (cos(turn), sin(turn)) for i, turn in turns.items()}
     edges = sorted(data.shared, key=lambda edge: -edge.columns)
-    shown = edges[:MOST_EDGES]
+    shown = [edge for edge in edges if edge.left in at and edge.right in at][:MOST_EDGES]
     bare = {"visible": False, "range": [-1.25, 1.25]}
     drawn = figure(
         [*_lines(at, shown), _middles(at, shown, names), *_nodes(at, data)],
@@ -76,6 +81,7 @@ def overlap(data: ReportData) -> Chart:
         "overlap",
         "Who shares columns with whom",
         "A line joins two participants that share columns, the thicker the more. Clusters are compared along these lines."
+        + only(len(who), len(names), "largest participants")
         + only(len(shown), len(edges), "pairs that share most"),
         drawn,
         Rows(
@@ -85,7 +91,7 @@ def overlap(data: ReportData) -> Chart:
     )
 
 
-Places = Sequence[tuple[float, float]]
+Places = Mapping[int, tuple[float, float]]
 
 
 def _lines(at: Places, edges: Sequence[Shared]) -> Iterator[go.Scatter]:
@@ -118,7 +124,7 @@ def _outside(x: float, y: float) -> str:
 
 
 def _nodes(at: Places, data: ReportData) -> Iterator[Any]:
-    everybody = range(len(data.parties))
+    everybody = list(at)
     bridges = [k for k in everybody if data.parties[k].name in data.bridges]
     kinds = (
         ("participant", COLOURS[0], [k for k in everybody if k not in bridges]),

@@ -43,7 +43,10 @@
     };
     layout.hoverlabel = { ...layout.hoverlabel, bgcolor: colour("raised"), bordercolor: colour("line"), font: { color: colour("ink") } };
     for (const name of ["xaxis", "yaxis"]) layout[name] = { ...axis, ...layout[name] };
-    if (narrow()) layout.dragmode = false;
+    if (narrow()) {
+      layout.dragmode = false;
+      if (layout.xaxis.visible === false) layout.xaxis.range = [-2.2, 2.2]; // names beside the graph need room
+    }
     for (const trace of data) {
       if (trace.type === "heatmap") paint(trace, layout);
       if (trace.type === "sankey") trace.textfont = { color: colour("ink"), size: narrow() ? 9 : 12 };
@@ -63,7 +66,21 @@
     const { data, layout } = themed(charts[place.dataset.chart].figure);
     layout.width = printing ? PAGE : place.clientWidth;
     drawn.add(place);
-    return Plotly.react(place, data, layout, { displaylogo: false, displayModeBar: false, scrollZoom: false });
+    try {
+      Plotly.react(place, data, layout, { displaylogo: false, displayModeBar: false, scrollZoom: false });
+    } catch (problem) {
+      instead(place, problem);
+    }
+  }
+
+  /* One chart that cannot be drawn must not take the others with it. */
+  function instead(place, problem) {
+    console.warn("a chart cannot be drawn:", problem);
+    drawn.delete(place);
+    place.classList.add("broken");
+    place.textContent = charts
+      ? "This browser cannot draw the chart; the table has the same figures."
+      : "This browser cannot unpack the charts; intarsia report --json has the same figures.";
   }
 
   function redraw() {
@@ -72,7 +89,8 @@
 
   /* The table behind a chart is made when it is opened: the first rows, a search box, and all rows on request. */
   const FIRST = 100;
-  function fill(details) {
+  const FOR_PRINT = 1000;
+  function fill(details, first = FIRST) {
     const place = details.querySelector(".table-place");
     if (!charts || place.childElementCount) return;
     const { head, rows } = charts[details.dataset.table].table;
@@ -101,7 +119,7 @@
       place.before(label);
     }
     place.append(view, more);
-    show(FIRST);
+    show(first);
   }
 
   function lineOf(row) {
@@ -152,10 +170,12 @@
   }
 
   /* On paper everything is there: all charts, all clusters, in light colours and as wide as a page. */
+  const FOLDED = "details.card:not([open]), details.for-print:not([open])";
   function print(on) {
     if (printing === on) return;
     printing = on;
-    for (const details of document.querySelectorAll(on ? "details.card:not([open])" : "details[data-opened]")) {
+    for (const details of document.querySelectorAll(on ? FOLDED : "details[data-opened]")) {
+      if (details.matches(".for-print")) fill(details, FOR_PRINT);
       details.open = on;
       details.toggleAttribute("data-opened", on);
     }
@@ -163,7 +183,7 @@
       row.classList.toggle("folded", !on);
       row.toggleAttribute("data-folded", on);
     }
-    if (window.Plotly) for (const place of places) if (on || drawn.has(place)) draw(place);
+    if (window.Plotly) for (const place of places) if (drawn.has(place) || (on && !place.matches(".broken"))) draw(place);
   }
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
@@ -184,11 +204,7 @@
     for (const place of places) watch.observe(place);
     document.documentElement.dataset.ready = "charts";
   }).catch((problem) => {
-    console.warn("the charts cannot be drawn:", problem);
-    for (const place of places) {
-      place.classList.add("broken");
-      place.textContent = "This browser cannot draw the chart; the table has the same figures.";
-    }
+    for (const place of places) instead(place, problem);
     document.documentElement.dataset.ready = "tables";
   });
 })();

@@ -1,0 +1,1 @@
+"""Claims about resources, measured; see ``make bench``."""

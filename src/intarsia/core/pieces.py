@@ -1,0 +1,30 @@
+"""Large tables piece by piece, so that what is computed on the way is never another copy of the table.
+
+What is computed for each row on its own goes by pieces of rows. Sums over rows go by pieces of columns: their order stays.
+"""
+
+from __future__ import annotations
+
+_ROWS = 1 << 18  # numbers in a piece of rows: 2 MiB, which a processor keeps at hand
+_COLUMNS = 1 << 19  # numbers in a piece of columns, at least
+_STEP, _FEWEST = 64, 8  # rows and columns that matrix products work on together: a piece has no fewer
+
+
+def by_rows(n: int, d: int) -> list[slice]:
+    """Rows of an n × d table, a few at a time.
+
+    >>> by_rows(150, 5000)
+    [slice(0, 64, None), slice(64, 128, None), slice(128, 150, None)]
+    """
+    height = max(_STEP, _ROWS // max(d, 1) // _STEP * _STEP)
+    return [slice(top, min(top + height, n)) for top in range(0, n, height)]
+
+
+def by_columns(n: int, d: int) -> list[slice]:
+    """Columns of an n × d table, a few at a time; all at once if the table is small.
+
+    >>> by_columns(1_000_000, 50)
+    [slice(0, 16, None), slice(16, 33, None), slice(33, 50, None)]
+    """
+    parts = max(1, d // max(_FEWEST, _COLUMNS // max(n, 1)))
+    return [slice(d * k // parts, d * (k + 1) // parts) for k in range(parts)]
