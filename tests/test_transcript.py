@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from intarsia import storage
@@ -21,7 +21,6 @@ from intarsia.runtime import InProcessRuntime, Recorder, Transcript, drive, tran
 
 ALGORITHMS = [
     FederatedAlgorithm(n_clusters=2, seed=0, scale="standard"),
-    FederatedAlgorithm(n_clusters=None, seed=1),
     OneShotAlgorithm(n_clusters=2, seed=0, scale="standard"),
 ]
 
@@ -62,7 +61,7 @@ def answered(folder):
     return {path.relative_to(folder) for path in folder.glob("*/*.reply") if transcript._read(path, transcript.Answer)}
 
 
-@pytest.fixture(scope="module", params=ALGORITHMS, ids=["federated", "auto", "one_shot"])
+@pytest.fixture(scope="module", params=ALGORITHMS, ids=["federated", "one_shot"])
 def whole(request, tmp_path_factory):
     """An uninterrupted run: algorithm, outcome, what was asked, and every file in the order of writing."""
     folder = tmp_path_factory.mktemp("whole")
@@ -114,14 +113,13 @@ def test_killed_after_any_write_the_outcome_is_the_same_and_no_answered_question
         assert runtime.asked == asked[there:]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
-def test_killed_while_writing_what_was_cut_off_counts_as_never_written(whole, share, tmp_path):
+def test_killed_while_writing_what_was_cut_off_counts_as_never_written(whole, tmp_path):
     algorithm, expected, asked, files = whole
     for n in range(len(files)):
         path, content = files[n]
-        torn = (path, content[: int(share * len(content))])
+        torn = (path, content[: (n * 37) % len(content)])
         beside = (path.with_name(".intarsia-x1y2"), torn[1])  # what a real kill leaves
-        for extra in (torn, beside):
+        for extra in (torn, beside)[n % 2 :]:
             lay_out(tmp_path / "t", [*files[:n], extra])
             people = participants()
             warm_up(algorithm, people)
@@ -141,6 +139,7 @@ def test_a_finished_run_asks_nobody_anything(whole, tmp_path):
     assert runtime.asked == []
 
 
+@settings(max_examples=25)
 @given(data=st.data())
 def test_a_damaged_file_never_changes_the_outcome(whole, data, tmp_path_factory):
     algorithm, expected, _, files = whole

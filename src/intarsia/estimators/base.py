@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Self
 
@@ -116,11 +116,8 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             Participant(table, local[name], self.metric, missing[name] or OBSERVED)
             for name, table in zip(keys, tables.values(), strict=True)
         ]
-        # one table is an ordinary clustering problem: K is K
-        fixed = self._known_k if len(tables) == 1 and self.n_local_clusters is None else self.n_local_clusters
-        fixed_for = for_each(fixed, list(tables), "n_local_clusters")
         seed, recorder, started = _seed(self.random_state), Recorder(watcher), time.time()
-        outcome = drive(self._algorithm(fixed_for, seed), InProcessRuntime(participants, recorder), recorder)
+        outcome = drive(self._for(list(tables), seed), InProcessRuntime(participants, recorder), recorder)
         report = check_assumptions(outcome)
         spelled = {str(key): (*table.given_names, *indicators(table.levels)) for key, table in tables.items()}
         levels_of = {str(key): table.levels for key, table in tables.items()}
@@ -137,6 +134,16 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         )
         run = run_record(self, seed, started, recorder, [text for _, text in notes])
         return ClusteringResult(labels, local_labels, union, outcome, report, keys, run)
+
+    def algorithm_for(self, participants: Sequence[str]) -> Algorithm:
+        """What a coordinator elsewhere runs to find what ``fit`` would find here, for participants of these names."""
+        self._check_settings()
+        return self._for(list(participants), _seed(self.random_state))
+
+    def _for(self, keys: Sequence[Hashable], seed: int) -> Algorithm:
+        # one table is an ordinary clustering problem: K is K
+        fixed = self._known_k if len(keys) == 1 and self.n_local_clusters is None else self.n_local_clusters
+        return self._algorithm(for_each(fixed, keys, "n_local_clusters"), seed)
 
     @property
     def _known_k(self) -> int | None:
