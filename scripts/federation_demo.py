@@ -1,6 +1,7 @@
-"""``make federation-demo``: four hospitals as four processes and a server, from nothing to a report, by the commands that users type.
+"""``make federation-demo``: four hospitals as four processes and a server, from nothing to a report, by what users type.
 
-Everything is in one folder that is removed at the end, but for the report. Certificates are real, the network is this machine's own.
+Everything is in one folder that is removed at the end, but for the report. Certificates are real, the network is this
+machine's own.
 """
 
 from __future__ import annotations

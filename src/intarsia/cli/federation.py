@@ -10,7 +10,7 @@ import typer
 
 from intarsia.cli.console import err, out, plain, print_json
 from intarsia.cli.report import REPORT
-from intarsia.exceptions import FederationError, SettingError, quote
+from intarsia.exceptions import SettingError, quote
 
 if TYPE_CHECKING:
     from intarsia.algorithms import Algorithm
@@ -22,20 +22,9 @@ Kit = Annotated[Path, typer.Option("--kit", help="The folder that was made for y
 
 federation = typer.Typer(
     name="federation",
-    help="One clustering across machines: make kits, start the server, run.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def need_engine() -> None:
-    """Say what to install where the engine is missing."""
-    try:
-        import nvflare  # noqa: F401
-    except ImportError:
-        raise FederationError(
-            "a federation needs nvflare, which is not installed. Try: pip install 'intarsia[cli,flare]'"
-        ) from None
 
 
 def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
@@ -55,6 +44,14 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
     return model.algorithm_for(study.participants), described
 
 
+@federation.callback()
+def needs_engine() -> None:
+    """One clustering across machines: make kits, start the server, run."""
+    from intarsia.runtime.flare import need_engine
+
+    need_engine()
+
+
 @federation.command()
 def init(
     study: Annotated[Path, typer.Argument(help="study.toml: who takes part, method, K, where the server is.")],
@@ -64,7 +61,6 @@ def init(
 
     Example: [bold]intarsia federation init study.toml -o kits/[/]
     """
-    need_engine()
     from intarsia.runtime.flare.kit import write_kits
     from intarsia.runtime.flare.study import read_study
 
@@ -82,7 +78,6 @@ def start(kit: Kit) -> None:
 
     Example: [bold]intarsia federation start --kit kits/server[/]
     """
-    need_engine()
     from intarsia.runtime.flare.kit import SERVER, command_of, name_of
 
     if name_of(kit) != SERVER:
@@ -106,7 +101,6 @@ def run(
 
     Example: [bold]intarsia federation run --kit kits/analyst -o study/[/]
     """
-    need_engine()
     from intarsia.estimators import load
     from intarsia.runtime.flare.driver import Driver
 
@@ -132,7 +126,6 @@ def status(
 
     Example: [bold]intarsia federation status --kit kits/analyst[/]
     """
-    need_engine()
     from intarsia.runtime.flare.driver import Driver
 
     driver = Driver(kit)
@@ -156,7 +149,6 @@ def result(
 
     Example: [bold]intarsia federation result --kit kits/analyst -o study/[/]
     """
-    need_engine()
     from intarsia.estimators import load
     from intarsia.runtime.flare.driver import Driver
 

@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 
 from intarsia.cli.console import err, out, plain, print_json
-from intarsia.cli.federation import Kit, algorithm_of, become, need_engine
+from intarsia.cli.federation import Kit, algorithm_of, become
 from intarsia.exceptions import IntarsiaError, SettingError
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def serve(
 
     Example: [bold]intarsia participant serve --kit kit/ --table data.parquet[/]
     """
+    from intarsia.runtime.flare import need_engine
+
     need_engine()
     from intarsia.runtime.flare.kit import ANALYST, SERVER, command_of, name_of
     from intarsia.runtime.flare.site import read_settings, write_settings

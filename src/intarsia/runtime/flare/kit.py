@@ -71,6 +71,7 @@ def write_kits(study: Study, folder: Path, metric: str = "euclidean") -> dict[st
     """One kit per participant, one for the server, one for the analyst, and the authority that signed them."""
     if folder.exists():
         raise SettingError(f"{folder} is there already. Hint: another --output; kits are made once.")
+    folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".intarsia-", dir=folder.parent) as beside:
         made = Path(beside) / "kits"
