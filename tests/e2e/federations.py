@@ -34,7 +34,9 @@ class Federation:
         for name, table in tables.items():
             table.write_parquet(folder / f"{name}.parquet")
         head = f'name = "study"\nparticipants = {json.dumps(self.names)}\nmethod = "{method}"\n'
-        server = f'n_clusters = {json.dumps(k)}\ndeadline = {deadline}\n[server]\nhost = "localhost"\nport = {free_port()}\n'
+        server = (
+            f'n_clusters = {json.dumps(k)}\ndeadline = {deadline}\n[server]\nhost = "localhost"\nport = {free_port()}\n'
+        )
         (folder / "study.toml").write_text(f"{head}{server}[settings]\nrandom_state = 0\n{settings}\n")
         self.command("federation", "init", "study.toml", "-o", "kits", check=True)
 

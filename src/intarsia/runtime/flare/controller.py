@@ -37,6 +37,8 @@ from intarsia.runtime.transcript import Transcript
 MODEL, ENDED = "model.intarsia", "ended.json"
 RUNS = "runs"  # in the server's kit: what outlives a job
 _LOOK_EVERY = 0.02  # seconds
+_GONE = 20.0  # an idle site looks for work many times a second; so long without a look, its job process is gone
+_GONE_AT_WORK = 90.0  # one that computes has a heartbeat, which may have to wait for what is computed
 
 
 class FlareRuntime:
@@ -49,10 +51,12 @@ class FlareRuntime:
         deadline: int,
         context: tuple[FLContext, Signal],
         watcher: Recorder,
+        seen: Mapping[str, float],
     ) -> None:
         self._controller, self._names, self._deadline = controller, participants, deadline
         self._fl_ctx, self._abort = context
-        self._watcher = watcher
+        self._watcher, self._seen = watcher, seen
+        self._at_work: set[str] = set(participants)  # starting up
 
     def participants(self) -> tuple[str, ...]:
         """Who can be asked."""
@@ -85,9 +89,13 @@ class FlareRuntime:
                 replies[name] = reply
 
         tasks = {name: self._ask(name, request, received) for name, request in requests.items()}
-        while any(task.completion_status is None for task in tasks.values()):
+        while waiting := [name for name, task in tasks.items() if task.completion_status is None]:
             if self._abort.triggered:
                 raise FederationError("the run was aborted. What was answered is kept: the same command goes on.")
+            for name in waiting:
+                if self._is_gone(name, started):
+                    refused[name] = "its site is gone"
+                    self._controller.cancel_task(tasks[name], fl_ctx=self._fl_ctx)
             time.sleep(_LOOK_EVERY)
         if silent := [name for name in requests if name not in replies]:
             why = {name: refused.get(name, _why(tasks[name])) for name in silent}
@@ -95,10 +103,19 @@ class FlareRuntime:
             raise NoAnswerError(f"{len(silent)} of {len(requests)} participant(s) did not answer ({said}).", silent)
         return replies
 
+    def _is_gone(self, name: str, asked: float) -> bool:
+        quiet = time.monotonic() - max(self._seen.get(name, asked), asked)
+        return quiet > (_GONE_AT_WORK if name in self._at_work else _GONE)
+
     def _ask(self, name: str, request: Request, received: Any) -> Task:
         data = Shareable()
         data[MESSAGE] = encode(request)
-        task = Task(name=TASK, data=data, timeout=self._deadline, result_received_cb=received)
+        self._at_work -= {name} & self._seen.keys()
+
+        def fetched(client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG001
+            self._at_work.add(name)
+
+        task = Task(TASK, data, timeout=self._deadline, before_task_sent_cb=fetched, result_received_cb=received)
         self._controller.send(task=task, fl_ctx=self._fl_ctx, targets=[name])
         return task
 
@@ -140,6 +157,18 @@ class Coordinating(Controller):
         super().__init__(task_check_period=0.05)
         self._what, self._participants, self._deadline = algorithm, tuple(participants), deadline
         self._settings = settings
+        self._seen: dict[str, float] = {}
+
+    def set_communicator(self, communicator: Any) -> None:
+        """Note every sign of life of a site: a task fetched, a heartbeat. Nobody tells when a site was killed."""
+        super().set_communicator(communicator)
+        note = communicator.client_is_active
+
+        def active(client_name: str, *arguments: Any, **named: Any) -> None:
+            self._seen[client_name] = time.monotonic()
+            note(client_name, *arguments, **named)
+
+        communicator.client_is_active = active
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Nothing to prepare."""
@@ -169,7 +198,7 @@ class Coordinating(Controller):
     def _run(self, kept: Path, out: Path, context: tuple[FLContext, Signal]) -> None:
         algorithm, started = from_json(self._what), time.time()
         recorder = Recorder()
-        runtime = FlareRuntime(self, self._participants, self._deadline, context, recorder)
+        runtime = FlareRuntime(self, self._participants, self._deadline, context, recorder, self._seen)
         kept.mkdir(exist_ok=True)
         with Transcript(kept / digest_of(self._what, self._participants)) as transcript:
             outcome = drive(algorithm, runtime, recorder, transcript)

@@ -13,6 +13,7 @@ CONTROLLER = "intarsia.runtime.flare.controller.Coordinating"
 EXECUTOR = "intarsia.runtime.flare.executor.Answering"
 GATE = "intarsia.runtime.flare.gate.Gate"
 _ASK_EVERY = 0.05  # seconds between two looks of a site for work; 2 unless said
+_HEARTBEAT = 5.0  # seconds; 10 unless said
 _GONE_AFTER = 10.0  # seconds until a site that was reported dead counts as gone; 60 unless said
 
 
@@ -46,6 +47,7 @@ def write_job(folder: Path, study: Study, algorithm: Algorithm, settings: dict[s
     }
     site = {
         "format_version": 2,
+        "job_heartbeat_interval": _HEARTBEAT,
         "executors": [
             {
                 "tasks": ["intarsia"],
