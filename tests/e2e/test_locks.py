@@ -6,6 +6,7 @@ import json
 import socket
 import ssl
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import polars as pl
@@ -97,16 +98,14 @@ def federation(tmp_path_factory):
         yield running
 
 
-def submitted(federation, change):
-    """What becomes of a job that somebody has changed."""
+@contextmanager
+def analyst(federation):
+    """A session of the analyst's, once everybody is there."""
     kit = federation.folder / "kits" / "analyst"
-    study = study_of(kit)
-    job = federation.folder / f"job-{change.__name__}"
-    change(write_job(job, study, FederatedAlgorithm(n_clusters=2, seed=0), {}))
     until = time.monotonic() + 120
     while True:
         try:
-            session = new_secure_session(study.analyst, str(kit), timeout=20.0)
+            session = new_secure_session(study_of(kit).analyst, str(kit), timeout=20.0)
             break
         except Exception:  # noqa: BLE001
             assert time.monotonic() < until
@@ -114,11 +113,18 @@ def submitted(federation, change):
         while len(session.get_system_info().client_info) < len(federation.names):
             assert time.monotonic() < until
             time.sleep(0.5)
-        return session.wait_for_job(session.submit_job(str(job)), timeout=120, poll_interval=0.5)["status"]
-    except Exception as error:  # noqa: BLE001
-        return f"refused: {error}"
+        yield session
     finally:
         session.close()
+
+
+def submitted(federation, change):
+    """What becomes of a job that somebody has changed."""
+    job = federation.folder / f"job-{time.monotonic_ns()}"
+    study = study_of(federation.folder / "kits" / "analyst")
+    change(write_job(job, study, FederatedAlgorithm(n_clusters=2, seed=0), {}))
+    with analyst(federation) as session:
+        return session.wait_for_job(session.submit_job(str(job)), timeout=120, poll_interval=0.5)["status"]
 
 
 def names_another_class(job):
@@ -142,38 +148,77 @@ def carries_code(job):
     path.write_text(json.dumps(said))
 
 
-@pytest.mark.parametrize("change", [names_another_class, carries_code])
-def test_a_job_with_another_class_or_with_code_is_refused(change, federation):
-    status = submitted(federation, change)
-    assert "COMPLETED" not in status
+def logged(federation, name):
+    return (federation.folder / f"{name}.log").read_text()
+
+
+def test_a_job_that_names_another_class_is_refused_by_the_site(federation):
+    assert "COMPLETED" not in submitted(federation, names_another_class)
+    assert "NPTrainer' at config path 'executors.#1.executor' is not in allow_list" in logged(federation, "a")
+    nothing_left(federation)
+
+
+def look_into(federation, name):
+    with analyst(federation) as session:
+        return session.cat_target(name, file="study.json")
+
+
+def test_the_server_refuses_code_and_shell_commands(federation):
+    assert "COMPLETED" not in submitted(federation, carries_code)
+    assert "BYOC not permitted" in logged(federation, "server")
+    with pytest.raises(Exception, match="(?i)not authorized"):
+        look_into(federation, "a")
+    nothing_left(federation)
+
+
+def test_a_site_refuses_code_and_shell_commands_that_its_server_would_allow(federation):
+    rights = federation.folder / "kits" / "server" / "local" / "authorization.json"
+    before = rights.read_text()
+    federation.kill("server")
+    rights.write_text(before.replace('"byoc": "none"', '"byoc": "any"').replace('mands": "none"', 'mands": "any"'))
+    federation.start("server")
+    try:
+        assert "COMPLETED" not in submitted(federation, carries_code)
+        assert "'a: NVFLARE_ERROR: BYOC not permitted'" in logged(federation, "server")
+        assert "participants" in look_into(federation, "server")  # this server allows it
+        with pytest.raises(Exception, match="(?i)not authorized"):
+            look_into(federation, "a")
+    finally:
+        federation.kill("server")
+        rights.write_text(before)
+        federation.start("server")
+    assert not (federation.folder / "spied").exists()
+    nothing_left(federation)
+
+
+def nothing_left(federation):
     for name in federation.names:
         assert not (federation.folder / "kits" / name / "releases.jsonl").exists()
-    assert not (federation.folder / "spied").exists()
 
 
-def test_shell_commands_are_refused(federation):
-    kit = federation.folder / "kits" / "analyst"
-    session = new_secure_session(study_of(kit).analyst, str(kit), timeout=20.0)
-    try:
-        with pytest.raises(Exception, match="(?i)not authorized|denied|permission|authoriz"):
-            session.cat_target("a", file="local/intarsia.toml")
-    finally:
-        session.close()
-
-
-def spoken_with(address, context):
-    """Whatever the other side says to somebody without a certificate; TLS 1.3 refuses at the first read."""
-    with socket.create_connection(address, timeout=10) as plain, context.wrap_socket(plain) as secure:
-        secure.sendall(b"x" * 64)
+def spoken_with(study, context):
+    """What the server says to a question that any web server would answer."""
+    with (
+        socket.create_connection((study.host, study.port), timeout=10) as plain,
+        context.wrap_socket(plain) as secure,
+    ):
+        secure.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         return secure.recv(64)
 
 
 def test_a_stranger_without_a_certificate_gets_nothing(federation):
+    startup = federation.folder / "kits" / "analyst" / "startup"
     study = study_of(federation.folder / "kits" / "server")
-    context = ssl.create_default_context(cafile=federation.folder / "kits" / "analyst" / "startup" / "rootCA.pem")
+    context = ssl.create_default_context(cafile=startup / "rootCA.pem")
     context.check_hostname = False
-    with pytest.raises((ssl.SSLError, ConnectionError)):
-        spoken_with((study.host, study.port), context)
+    with analyst(federation):
+        pass  # it listens
+    try:
+        assert spoken_with(study, context) == b""
+    except (ssl.SSLError, ConnectionResetError):
+        pass
+    context.load_cert_chain(startup / "client.crt", startup / "client.key")
+    assert spoken_with(study, context).startswith(b"HTTP/1.1")  # so the question was a fair one
 
 
 def test_the_federation_still_runs_after_all_that(federation):
