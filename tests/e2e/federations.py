@@ -15,6 +15,8 @@ from pathlib import Path
 import polars as pl
 import psutil
 
+from intarsia.runtime.transcript import Answer, _read
+
 INTARSIA = [sys.executable, "-m", "intarsia.cli"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -92,6 +94,11 @@ class Federation:
         words = [*INTARSIA, "federation", "run", "--kit", "kits/analyst", "-o", "study", "--patience", str(patience)]
         with (self.folder / "analyst.log").open("ab") as log:
             return subprocess.Popen(words, cwd=self.folder, env=ENVIRONMENT, stdout=log, stderr=log)
+
+    def kept(self):
+        """Which answers the server keeps: whose, and to which request."""
+        found = [_read(path, Answer) for path in self.folder.glob("kits/server/runs/*/*/*.reply")]
+        return {(answer.participant, answer.digest.hex()) for answer in found if answer is not None}
 
     def answered(self):
         """How many replies the server keeps."""

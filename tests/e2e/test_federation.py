@@ -59,20 +59,22 @@ def test_in_process_and_federated_runs_are_identical(method, k, hospitals, tmp_p
         assert (tmp_path / "again" / "report.html").is_file()
 
 
-def test_killed_participant_job_process_and_server_the_run_goes_on(hospitals, tmp_path):
-    """One federation, one kill after the other, each in a run of its own: a kill needs no more than to be survived."""
+def test_killed_participant_job_process_and_server_the_run_goes_on_and_asks_nothing_twice(hospitals, tmp_path):
+    """One federation, one kill after the other, each in a run of its own."""
     expected = in_process(hospitals)
     with Federation(tmp_path, hospitals) as federation:
-        for hurt in (kill_job_process, kill_participant, kill_server):
+        for hurt in (kill_job_process, kill_participant, kill_participant_but_not_its_job, kill_server):
             forget(federation)
             process = federation.begin()
             federation.wait_for(7)
-            before = federation.answered()
+            before = federation.kept()
             started = time.monotonic()
             hurt(federation)
             ended(federation, process)
-            print(f"{hurt.__name__}: {before} answers were there, {time.monotonic() - started:.1f} s to the end")  # noqa: T201
+            print(f"{hurt.__name__}: {len(before)} answers were there, {time.monotonic() - started:.1f} s to the end")  # noqa: T201
             assert_same(federation, expected)
+            for name, digest in before:
+                assert federation.released(name).count(digest) == 1
 
 
 def forget(federation):
@@ -93,6 +95,12 @@ def kill_job_process(federation):
 
 def kill_participant(federation):
     federation.kill("hungary")
+    time.sleep(1)
+    federation.start("hungary")
+
+
+def kill_participant_but_not_its_job(federation):
+    federation.kill("hungary", jobs=False)
     time.sleep(1)
     federation.start("hungary")
 
