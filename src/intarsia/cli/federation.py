@@ -47,9 +47,12 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
 @federation.callback()
 def needs_engine() -> None:
     """One clustering across machines: make kits, start the server, run."""
+    import logging
+
     from intarsia.runtime.flare import need_engine
 
     need_engine()
+    logging.getLogger().addHandler(logging.NullHandler())  # the engine's own words help nobody; ours say what is wrong
 
 
 @federation.command()

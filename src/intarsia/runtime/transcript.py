@@ -58,6 +58,10 @@ class Answered(NamedTuple):
     seconds: float
 
 
+class InUseError(TranscriptError):
+    """Another process has the folder; it may let go of it soon."""
+
+
 class Transcript:
     """The replies of one run, in a folder. Made anew it is empty; over a folder that is there it knows what was answered."""
 
@@ -68,7 +72,7 @@ class Transcript:
             self._lock = (self.folder / "lock").open("ab")
         if not _locked(self._lock.fileno()):
             self._lock.close()
-            raise TranscriptError(f"{self.folder} is in use: this run is going on elsewhere.")
+            raise InUseError(f"{self.folder} is in use: this run is going on elsewhere.")
         for left in self.folder.rglob(_BESIDE):
             left.unlink(missing_ok=True)
 

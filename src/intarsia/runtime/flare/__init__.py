@@ -14,14 +14,14 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 from intarsia.exceptions import FederationError
 
 
 def need_engine() -> None:
     """Say what to install where the engine is missing."""
-    if find_spec("nvflare") is None:
+    try:
+        import nvflare  # noqa: F401
+    except ImportError:
         raise FederationError(
             "a federation needs nvflare, which is not installed. Try: pip install 'intarsia[cli,flare]'"
-        )
+        ) from None

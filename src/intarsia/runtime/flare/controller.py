@@ -32,7 +32,7 @@ from intarsia.runtime.flare.executor import TASK
 from intarsia.runtime.flare.gate import MESSAGE
 from intarsia.runtime.flare.study import digest_of, from_json
 from intarsia.runtime.log import Recorder
-from intarsia.runtime.transcript import Transcript
+from intarsia.runtime.transcript import InUseError, Transcript
 
 MODEL, ENDED = "model.intarsia", "ended.json"
 RUNS = "runs"  # in the server's kit: what outlives a job
@@ -191,8 +191,8 @@ class Coordinating(Controller):
         except IntarsiaError as error:
             self.log_exception(fl_ctx, "the run ended without a result")
             ended = {"done": False, "error": type(error).__name__, "message": str(error)}
-            if isinstance(error, NoAnswerError):
-                ended |= {"error": FederationError.__name__, "silent": error.silent}
+            if isinstance(error, NoAnswerError | InUseError):  # another job may do better, and is cheap
+                ended |= {"error": FederationError.__name__, "silent": getattr(error, "silent", [])}
         storage.write_whole(out / ENDED, json.dumps(ended).encode())
 
     def _run(self, kept: Path, out: Path, context: tuple[FLContext, Signal]) -> None:

@@ -6,9 +6,9 @@ submitted again, and goes on from there.
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +30,13 @@ from intarsia.runtime.flare.kit import study_of
 
 _LOOK_EVERY = 0.5  # seconds
 _FINISHED = "FINISHED"
+_MOST_JOBS = 20  # for one run: each goes on where the last one died
+_KEPT = "What was answered is kept: the same command goes on."
 Tell = Callable[[str], None]
+
+
+class AwayError(FederationError):
+    """The server does not answer."""
 
 
 @dataclass(frozen=True)
@@ -60,27 +66,25 @@ class Driver:
         Raises
         ------
         FederationError
-            Nothing has moved for ``patience`` seconds. The same call goes on from where it was.
+            Somebody stayed away for ``patience`` seconds, or one job after the other died. The same call goes on from where
+            it was.
         """
         until = time.monotonic() + patience
-        while True:
-            try:
+        for _ in range(_MOST_JOBS):
+            ended = self._attempt(algorithm, settings, target, until)
+            while ended.get("away"):
+                if time.monotonic() > until:
+                    raise FederationError(f"{ended['message']} {_KEPT}")
+                self._say(f"{ended['message']} Waiting for it")
+                time.sleep(_LOOK_EVERY)
                 ended = self._attempt(algorithm, settings, target, until)
-            except IntarsiaError:
-                raise
-            except Exception as error:  # noqa: BLE001  (the session has no class of its own for a server that is gone)
-                self._say(f"the server does not answer ({type(error).__name__}); waiting for it")
-                ended = {"error": FederationError.__name__, "message": "the server does not answer."}
             if ended.get("done"):
                 return
-            if ended["error"] != FederationError.__name__ and ended["error"] != "TranscriptError":
+            if ended["error"] != FederationError.__name__:
                 raise exception_of(Failure(error=ended["error"], message=ended["message"]))
-            if "record of another run" in ended["message"]:
-                raise exceptions.TranscriptError(ended["message"])
-            if time.monotonic() > until:
-                raise FederationError(f"{ended['message']} What was answered is kept: the same command goes on.")
             self._say(f"{ended['message']} Going on from what was answered")
-            time.sleep(_LOOK_EVERY)
+            until = time.monotonic() + patience
+        raise FederationError(f"{_MOST_JOBS} jobs ended without a result, the last one so: {ended['message']} {_KEPT}")
 
     def fetch(self, target: Path, patience: float = 20.0) -> None:
         """Bring home what the last run found."""
@@ -95,17 +99,26 @@ class Driver:
 
     def _attempt(self, algorithm: Algorithm, settings: dict[str, Any], target: Path, until: float) -> dict[str, Any]:
         """One job, from waiting for everybody to how it ended."""
-        with self._session(max(until - time.monotonic(), 1.0)) as session:
-            begun = self._everybody(session, until)
-            for job in begun.jobs:
-                _quietly(session.abort_job, job)  # of ours, from before: its transcript is in use
-            with tempfile.TemporaryDirectory() as folder:
-                job = session.submit_job(str(write_job(Path(folder) / "job", self.study, algorithm, settings)))
-            self._say(f"submitted to {', '.join(self.study.participants)}")
-            status = self._finished(session, job, begun.started)
-            if status is None:
-                return _lost("the server was restarted.")
-            return self._fetched(session, job, target, status)
+        submitted = False
+        try:
+            with self._session(20.0) as session:
+                begun = self._everybody(session, until)
+                for job in begun.jobs:
+                    _quietly(session.abort_job, job)  # of ours, from before: its transcript is in use
+                with tempfile.TemporaryDirectory() as folder:
+                    job = session.submit_job(str(write_job(Path(folder) / "job", self.study, algorithm, settings)))
+                submitted = True
+                self._say(f"submitted to {', '.join(self.study.participants)}")
+                status = self._finished(session, job, begun.started)
+                if status is None:
+                    return _lost("the server was restarted.")
+                return self._fetched(session, job, target, status)
+        except AwayError as error:
+            return _lost(str(error)) | {"away": True}
+        except IntarsiaError:
+            raise
+        except Exception as error:  # noqa: BLE001  (a session has no class of its own for a server that is gone)
+            return _lost(f"the server went away ({type(error).__name__}).") | {"away": not submitted}
 
     def _everybody(self, session: Session, until: float) -> Standing:
         """Wait until all participants are there."""
@@ -149,8 +162,12 @@ class Driver:
 
     @contextmanager
     def _session(self, patience: float) -> Iterator[Session]:
-        with redirect_stdout(sys.stderr):  # it greets whoever connects
-            session = new_secure_session(self.study.analyst, str(self.kit), timeout=min(patience, 20.0))
+        try:
+            with redirect_stdout(io.StringIO()):  # it greets whoever connects
+                session = new_secure_session(self.study.analyst, str(self.kit), timeout=patience)
+        except Exception as error:
+            where = f"{self.study.host}:{self.study.port}"
+            raise AwayError(f"the server at {where} does not answer ({type(error).__name__}).") from error
         try:
             yield session
         finally:
