@@ -45,8 +45,15 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
 
 
 @federation.callback()
-def needs_engine() -> None:
-    """One clustering across machines: make kits, start the server, run."""
+def about() -> None:
+    """One clustering across machines: make kits, start the server, run.
+
+    Example: [bold]intarsia federation run --kit kits/analyst -o study/[/]
+    """
+
+
+def engine() -> None:
+    """Say what to install where the engine is missing."""
     import logging
 
     from intarsia.runtime.flare import need_engine
@@ -64,6 +71,7 @@ def init(
 
     Example: [bold]intarsia federation init study.toml -o kits/[/]
     """
+    engine()
     from intarsia.runtime.flare.kit import write_kits
     from intarsia.runtime.flare.study import read_study
 
@@ -81,6 +89,7 @@ def start(kit: Kit) -> None:
 
     Example: [bold]intarsia federation start --kit kits/server[/]
     """
+    engine()
     from intarsia.runtime.flare.kit import SERVER, command_of, name_of
 
     if name_of(kit) != SERVER:
@@ -104,6 +113,7 @@ def run(
 
     Example: [bold]intarsia federation run --kit kits/analyst -o study/[/]
     """
+    engine()
     from intarsia.estimators import load
     from intarsia.runtime.flare.driver import Driver
 
@@ -129,6 +139,7 @@ def status(
 
     Example: [bold]intarsia federation status --kit kits/analyst[/]
     """
+    engine()
     from intarsia.runtime.flare.driver import Driver
 
     driver = Driver(kit)
@@ -152,6 +163,7 @@ def result(
 
     Example: [bold]intarsia federation result --kit kits/analyst -o study/[/]
     """
+    engine()
     from intarsia.estimators import load
     from intarsia.runtime.flare.driver import Driver
 

@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 
 from intarsia.cli.console import err, out, plain, print_json
-from intarsia.cli.federation import Kit, algorithm_of, become
+from intarsia.cli.federation import Kit, algorithm_of, become, engine
 from intarsia.exceptions import IntarsiaError, SettingError
 
 if TYPE_CHECKING:
@@ -32,10 +32,17 @@ Missing = Annotated[str, typer.Option(help="observed, impute, drop, error.")]
 
 participant = typer.Typer(
     name="participant",
-    help="Hold a table, answer questions about it in summaries, keep the labels.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@participant.callback()
+def about() -> None:
+    """Hold a table, answer questions about it in summaries, keep the labels.
+
+    Example: [bold]intarsia participant preview --table data.csv[/]
+    """
 
 
 @participant.command()
@@ -80,9 +87,7 @@ def serve(
 
     Example: [bold]intarsia participant serve --kit kit/ --table data.parquet[/]
     """
-    from intarsia.runtime.flare import need_engine
-
-    need_engine()
+    engine()
     from intarsia.runtime.flare.kit import ANALYST, SERVER, command_of, name_of
     from intarsia.runtime.flare.site import read_settings, write_settings
 
