@@ -6,6 +6,7 @@ import time
 import warnings
 
 import numpy as np
+import polars as pl
 import pytest
 
 import intarsia
@@ -119,3 +120,13 @@ def test_a_killed_analyst_goes_on_with_the_same_command(hospitals, tmp_path):
         process.wait()
         ended(federation, federation.begin())
         assert_same(federation, in_process(hospitals, "one_shot"))
+
+
+def test_a_study_that_cannot_work_says_why_and_ends(tmp_path):
+    rng = np.random.default_rng(0)
+    tables = {name: pl.DataFrame({c: rng.normal(size=6) for c in "xy"}) for name in "ab"}
+    with Federation(tmp_path, tables, k=50) as federation:
+        done = federation.command("federation", "run", "--kit", "kits/analyst", "-o", "study", "--patience", "100")
+    assert done.returncode == 1
+    assert "Error: 50 global clusters were asked for" in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr

@@ -121,21 +121,19 @@ def _settings(
 
 def _messages(settings: LocalSettings, kit: Path | None, clusters: int | None, *, one_shot: bool) -> list[Reply]:
     """The answers to the first questions, as if nobody else took part: in a run, units are those of everybody."""
-    from dataclasses import replace
-
     from intarsia.messages import Failure
     from intarsia.releases import tag_of
     from intarsia.runtime.base import exception_of
     from intarsia.runtime.flare.site import load_participant
     from intarsia.runtime.flare.study import Study
 
-    study, name = Study("preview", (NAME,), "one_shot" if one_shot else "federated", clusters or "auto"), NAME
+    study, name = Study("preview", (NAME, "others"), "one_shot" if one_shot else "federated", clusters or "auto"), NAME
     if kit is not None:
         from intarsia.runtime.flare.kit import name_of, study_of
 
         study, name = study_of(kit), name_of(kit)
     held, _ = load_participant(name, settings)
-    algorithm, _ = algorithm_of(replace(study, participants=(name,)))
+    algorithm, _ = algorithm_of(study)
     replies: list[Reply] = []
     step = algorithm.start((name,))
     while step.result is None and tag_of(step.requests[name]) in _ASKED:
