@@ -4,11 +4,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FLOOR := .venv-floor/bin
 
-.PHONY: help setup demo test lint types contracts unit floor browser bench reproduce picture clean
+.PHONY: help setup demo federation-demo e2e test lint types contracts unit floor browser bench reproduce picture clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 20
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -22,6 +22,16 @@ setup: $(VENV)/.ready  ## create .venv with everything that development needs
 
 demo: setup  ## cluster four real hospitals and show the result
 	@$(BIN)/python -m intarsia.demo
+
+$(VENV)/.flare: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli,flare]'
+	@touch $@
+
+federation-demo: $(VENV)/.flare  ## the same hospitals as four processes and a server with certificates of their own, to a report
+	@$(BIN)/python scripts/federation_demo.py
+
+e2e: $(VENV)/.flare  ## federations of real processes, and what happens when one is killed
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e -m e2e
 
 test: setup lint types contracts unit  ## all checks
 

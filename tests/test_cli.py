@@ -329,13 +329,15 @@ def test_interrupted_while_it_is_loaded_it_says_so_too(tmp_path):
     assert (done.returncode, done.stderr) == (130, "interrupted; nothing was written. The same command starts again.\n")
 
 
-COMMANDS = ("check", "fit", "predict", "explain", "report", "demo", "datasets", "version")
+COMMANDS = ("check", "fit", "predict", "explain", "report", "demo", "datasets", "version", "federation", "participant")
+SEVERAL = {"federation": ("init", "start", "run", "status", "result"), "participant": ("preview", "serve")}
 
 
 def test_every_command_has_help_with_an_example_in_80_columns(tmp_path):
-    for command in ("", *COMMANDS):
+    inner = [f"{command} {part}" for command, parts in SEVERAL.items() for part in parts]
+    for command in ("", *COMMANDS, *inner):
         done = subprocess.run(
-            [*INTARSIA, *([command] if command else []), "--help"],
+            [*INTARSIA, *command.split(), "--help"],
             cwd=tmp_path,
             env={**ENVIRONMENT, "COLUMNS": "80"},
             capture_output=True,
@@ -388,7 +390,8 @@ def completed(*words, where):
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes_commands_and_options(folder):
     assert set(completed("intarsia", "", where=folder)) == set(COMMANDS)
-    assert completed("intarsia", "f", where=folder) == ["fit"]
+    assert set(completed("intarsia", "f", where=folder)) == {"fit", "federation"}
+    assert set(completed("intarsia", "participant", "", where=folder)) == set(SEVERAL["participant"])
     assert completed("intarsia", "fit", "a.csv", "--o", where=folder) == ["--one-shot", "--output"]
     assert completed("intarsia", "fit", "a", where=folder) == []
     assert completed("intarsia", "fit", "-o", "st", where=folder) == []

@@ -12,7 +12,7 @@ from sklearn import cluster
 
 import intarsia
 from intarsia import FederatedClustering
-from intarsia.cli import csv
+from intarsia import csv_pieces as csv
 from intarsia.frames import read_table
 from intarsia.participant.kmeans import KMeans
 

@@ -20,6 +20,8 @@
     │   └── UnknownFeaturesError            columns that the fitted model never saw
     ├── DatasetError                        a dataset file is not there, or not the expected one
     ├── ModelFileError                      a saved study is damaged, too new, or not one
+    ├── TranscriptError                     the record of a run is of another run, in use, or cannot be kept
+    ├── FederationError                     a federation that cannot be set up or reached, or ended without a result
     ├── LocalAlgorithmError                 a participant's own clustering algorithm failed or does not fit
     └── ProtocolError                       a message that is not what was agreed
 
@@ -102,6 +104,14 @@ class DatasetError(IntarsiaError):
 
 class ModelFileError(IntarsiaError):
     """A saved study is damaged, too new, or not one."""
+
+
+class TranscriptError(IntarsiaError):
+    """The record of a run is of another run, in use, or cannot be kept."""
+
+
+class FederationError(IntarsiaError):
+    """A federation that cannot be set up or reached, or ended without a result."""
 
 
 class LocalAlgorithmError(IntarsiaError):

@@ -144,8 +144,20 @@ def _replace(target: Path, whole: bytes) -> None:
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~umask()
         os.chmod(beside, mode)  # noqa: PTH101
         Path(beside).replace(target)
+        sync_folder(target.parent)
     finally:
         Path(beside).unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """The new name lasts too, where the system can promise it."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def umask() -> int:

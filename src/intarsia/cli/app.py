@@ -16,9 +16,11 @@ from rich.text import Text
 from intarsia.cli.check import check
 from intarsia.cli.console import err, plain
 from intarsia.cli.explain import explain
+from intarsia.cli.federation import federation
 from intarsia.cli.fit import fit
 from intarsia.cli.interrupts import INTERRUPTED
 from intarsia.cli.others import datasets, demo, version
+from intarsia.cli.participant import participant
 from intarsia.cli.predict import predict
 from intarsia.cli.report import report
 from intarsia.exceptions import IntarsiaError, IntarsiaWarning
@@ -40,6 +42,8 @@ app = typer.Typer(
 )
 for command in (check, fit, predict, explain, report, demo, datasets, version):
     app.command()(command)
+for several in (federation, participant):
+    app.add_typer(several)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from intarsia.cli.console import out, plain, print_json
-from intarsia.cli.files import check_left_out, like_ids, read, sources
+from intarsia.files import check_left_out, like_ids, read, sources
 
 if TYPE_CHECKING:
     from intarsia.feasibility import Feasibility

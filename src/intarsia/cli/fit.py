@@ -20,11 +20,11 @@ import typer
 
 from intarsia._version import __version__
 from intarsia.cli.console import Watch, err, out, plain, print_json
-from intarsia.cli.files import Source, check_left_out, like_ids, read, sources
 from intarsia.cli.forecast import forecast_for
 from intarsia.cli.interrupts import uninterrupted, written
 from intarsia.cli.report import REPORT
 from intarsia.exceptions import InputError, IntarsiaError, NonNumericError, SettingError, quote
+from intarsia.files import Source, check_left_out, like_ids, read, sources
 
 if TYPE_CHECKING:
     from intarsia.estimators import ClusteringResult

@@ -10,8 +10,9 @@ import polars as pl
 import typer
 
 from intarsia.cli.console import err, plain, print_json
-from intarsia.cli.files import read, sources, write_text
+from intarsia.cli.files import write_text
 from intarsia.exceptions import InputError, SettingError
+from intarsia.files import read, sources
 
 
 def predict(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Self
 
@@ -128,16 +128,13 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             )
         local, missing = (for_each(getattr(self, name), list(tables), name) for name in ("local", "missing"))
         rules = for_each(self.release, list(tables), "release")
-        # one table is an ordinary clustering problem: K is K
-        fixed = self._known_k if len(tables) == 1 and self.n_local_clusters is None else self.n_local_clusters
-        fixed_for = for_each(fixed, list(tables), "n_local_clusters")
+        seed, recorder = _seed(self.random_state), Recorder(watcher)
+        algorithm, start = self._for(list(tables), seed), Start(self, seed)
         participants = [
             Participant(tables.pop(key), local[name], self.metric, missing[name] or OBSERVED, Gate(rules[name] or OPEN))
             for name, key in keys.items()
         ]
-        seed, recorder = _seed(self.random_state), Recorder(watcher)
-        start = Start(self, seed)
-        outcome = drive(self._algorithm(fixed_for, seed), InProcessRuntime(participants, recorder), recorder)
+        outcome = drive(algorithm, InProcessRuntime(participants, recorder), recorder)
         report = check_assumptions(outcome)
         spelled = {name: (*names_of[name], *indicators(levels_of[name])) for name in keys}
         notes = tuple(advice(spelled, levels_of, outcome, report))
@@ -154,6 +151,16 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         )
         run = start.record(recorder, [text for _, text in notes])
         return ClusteringResult(labels, local_labels, union, outcome, report, keys, run)
+
+    def algorithm_for(self, participants: Sequence[str]) -> Algorithm:
+        """What a coordinator elsewhere runs to find what ``fit`` would find here, for participants of these names."""
+        self._check_settings()
+        return self._for(list(participants), _seed(self.random_state))
+
+    def _for(self, keys: Sequence[Hashable], seed: int) -> Algorithm:
+        # one table is an ordinary clustering problem: K is K
+        fixed = self._known_k if len(keys) == 1 and self.n_local_clusters is None else self.n_local_clusters
+        return self._algorithm(for_each(fixed, keys, "n_local_clusters"), seed)
 
     @property
     def _known_k(self) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from intarsia.messages import Failure, Reply, Request
 from intarsia.participant import Participant
-from intarsia.runtime.base import Watcher, exception_of, phase_of
+from intarsia.runtime.base import Arrived, Watcher, exception_of, phase_of
 
 
 class InProcessRuntime:
@@ -21,7 +21,7 @@ class InProcessRuntime:
         """Who can be asked."""
         return tuple(self._participants)
 
-    def exchange(self, requests: Mapping[str, Request]) -> dict[str, Reply]:
+    def exchange(self, requests: Mapping[str, Request], arrived: Arrived | None = None) -> dict[str, Reply]:
         """Ask one after the other; a failure is raised at once, with its cause."""
         replies: dict[str, Reply] = {}
         for name, request in requests.items():
@@ -30,6 +30,9 @@ class InProcessRuntime:
             if isinstance(reply, Failure):
                 raise exception_of(reply) from self._participants[name].last_error
             replies[name] = reply
+            seconds = time.perf_counter() - started
+            if arrived is not None:
+                arrived(name, reply, seconds)
             if self._watcher is not None:
-                self._watcher.answered(phase_of(request), name, reply, time.perf_counter() - started)
+                self._watcher.answered(phase_of(request), name, reply, seconds)
         return replies

@@ -1,0 +1,105 @@
+"""``make federation-demo``: four hospitals as four processes and a server, from nothing to a report, by what users type.
+
+Everything is in one folder that is removed at the end, but for the report. Certificates are real, the network is this
+machine's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from intarsia.datasets import load_heart_disease
+
+INTARSIA = [sys.executable, "-m", "intarsia.cli"]
+STUDY = """name = "heart"
+participants = {participants}
+method = "federated"
+n_clusters = 2
+
+[server]
+host = "localhost"
+port = {port}
+
+[settings]
+random_state = 0
+"""
+
+
+def main() -> None:
+    """Show a federation."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("build/federation-demo"))
+    output = parser.parse_args().output.resolve()
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="intarsia-demo-") as folder:
+        demonstrate(Path(folder), output)
+
+
+def demonstrate(folder: Path, output: Path) -> None:
+    """From nothing to the report."""
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"[{time.monotonic() - started:5.1f} s] {text}", flush=True)  # noqa: T201
+
+    hospitals = load_heart_disease("polars").tables
+    for name, table in hospitals.items():
+        table.write_parquet(folder / f"{name}.parquet")
+    (folder / "study.toml").write_text(STUDY.format(participants=json.dumps(list(hospitals)), port=free_port()))
+    subprocess.run(
+        [*INTARSIA, "federation", "init", "study.toml", "-o", "kits"], cwd=folder, check=True, stdout=subprocess.DEVNULL
+    )
+    say(f"kits with certificates for a server, an analyst and {len(hospitals)} hospitals")
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        running.append(launch(folder, "server", "federation", "start", "--kit", "kits/server"))
+        for name in hospitals:
+            kit, table = f"kits/{name}", f"{name}.parquet"
+            running.append(launch(folder, name, "participant", "serve", "--kit", kit, "--table", table, "--consent"))
+        say("a server and four sites are starting, each in a process of its own")
+        run = [*INTARSIA, "federation", "run", "--kit", "kits/analyst", "-o", str(output), "--patience", "170"]
+        subprocess.run(run, cwd=folder, check=True)
+        say("done")
+        for name in hospitals:
+            shutil.copyfile(folder / "kits" / name / "releases.jsonl", output / f"left-{name}.jsonl")
+            n = sum(1 for _ in (folder / "kits" / name / "labels.csv").open()) - 1
+            left = (output / f"left-{name}.jsonl").read_text().splitlines()
+            size = sum(json.loads(line)["bytes"] for line in left)
+            say(f"{name}: {n} labels stayed there; {len(left)} messages of {size} bytes in all left")
+        say(f"report: {output / 'report.html'}")
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def launch(folder: Path, name: str, *command: str) -> subprocess.Popen[bytes]:
+    """One party, with a log of its own."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    with (folder / f"{name}.log").open("wb") as log:
+        return subprocess.Popen([*INTARSIA, *command], cwd=folder, stdout=log, stderr=log, env=environment)
+
+
+def free_port() -> int:
+    """A port that nobody listens to."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main()

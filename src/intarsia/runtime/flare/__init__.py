@@ -1,0 +1,27 @@
+"""Federations over NVIDIA FLARE: the only folder that knows it. Its names are loaded by whoever needs them.
+
+=================  =====================================================================================
+``study``          what a coordinator and everybody else agree on: ``study.toml``
+``kit``            a folder for each party, with its key and its locks
+``site``           a participant's own settings, and what it keeps
+``gate``           the way out of a participant
+``executor``       the way in
+``controller``     runs an algorithm at the server
+``job``            what is submitted: settings, no code
+``driver``         submits, waits, submits again
+=================  =====================================================================================
+"""
+
+from __future__ import annotations
+
+from intarsia.exceptions import FederationError
+
+
+def need_engine() -> None:
+    """Say what to install where the engine is missing."""
+    try:
+        import nvflare  # noqa: F401
+    except ImportError:
+        raise FederationError(
+            "a federation needs nvflare, which is not installed. Try: pip install 'intarsia[cli,flare]'"
+        ) from None

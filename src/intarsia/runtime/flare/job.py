@@ -1,0 +1,67 @@
+"""What is submitted: a folder of settings, no code. Classes are named, and every site has a list of those it allows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from intarsia.algorithms import Algorithm
+from intarsia.runtime.flare.study import Study, as_json, digest_of
+
+CONTROLLER = "intarsia.runtime.flare.controller.Coordinating"
+EXECUTOR = "intarsia.runtime.flare.executor.Answering"
+GATE = "intarsia.runtime.flare.gate.Gate"
+_ASK_EVERY = 0.05  # seconds between two looks of a site for work; 2 unless said
+_HEARTBEAT = 5.0  # seconds; 10 unless said
+_GONE_AFTER = 10.0  # seconds until a site that was reported dead counts as gone; 60 unless said
+
+
+def run_of(study: Study, algorithm: Algorithm) -> str:
+    """The name of the run."""
+    return digest_of(as_json(algorithm), study.participants)
+
+
+def write_job(folder: Path, study: Study, algorithm: Algorithm, settings: dict[str, Any]) -> Path:
+    """Write the folder of a job that runs this algorithm; ``settings`` are for the record only."""
+    what = as_json(algorithm)
+    config = folder / "app" / "config"
+    config.mkdir(parents=True)
+    everybody = list(study.participants)
+    meta = {
+        "name": study.name,
+        "resource_spec": {},
+        "deploy_map": {"app": ["server", *everybody]},
+        "min_clients": len(everybody),
+        "mandatory_clients": everybody,
+    }
+    arguments = {"algorithm": what, "participants": everybody, "deadline": study.deadline, "settings": settings}
+    server = {
+        "format_version": 2,
+        "server": {"task_request_interval": _ASK_EVERY},
+        "dead_client_grace_period": _GONE_AFTER,
+        "task_data_filters": [],
+        "task_result_filters": [],
+        "components": [],
+        "workflows": [{"id": "intarsia", "path": CONTROLLER, "args": arguments}],
+    }
+    site = {
+        "format_version": 2,
+        "job_heartbeat_interval": _HEARTBEAT,
+        "executors": [
+            {
+                "tasks": ["intarsia"],
+                "executor": {"path": EXECUTOR, "args": {"run": digest_of(what, study.participants)}},
+            }
+        ],
+        "task_data_filters": [],
+        "task_result_filters": [],
+        "components": [],
+    }
+    for path, content in (
+        (folder / "meta.json", meta),
+        (config / "config_fed_server.json", server),
+        (config / "config_fed_client.json", site),
+    ):
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return folder

@@ -1,0 +1,218 @@
+"""A start-up kit for every party: its key and certificate, where the server is, and locks that no job can open.
+
+A site allows our executor and no other class, no job with code, no shell command, no log that leaves, and lets results out
+through our gate only. The server allows our controller, and keeps its jobs in its own folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from intarsia.exceptions import FederationError, SettingError
+from intarsia.runtime.flare.job import CONTROLLER, EXECUTOR, GATE
+from intarsia.runtime.flare.site import LocalSettings, write_settings
+from intarsia.runtime.flare.study import Study
+
+SERVER, ANALYST, AUTHORITY = "server", "analyst", "authority"
+STUDY = "study.json"
+_RIGHTS = {
+    "submit_job": "any",
+    "clone_job": "none",
+    "manage_job": "n:submitter",
+    "download_job": "n:submitter",
+    "view": "any",
+}
+_NEVER = {"byoc": "none", "shell_commands": "none", "operate": "none", "server-predeployed-flwr": "none"}
+_NOTHING = dict.fromkeys(_RIGHTS, "none") | _NEVER
+
+_READ_ME = {
+    SERVER: """The coordinator's kit of the study {study!r}.
+
+It belongs on {host}, whose port {port} the participants and the analyst reach; it dials nobody.
+
+    intarsia federation start --kit .
+
+What was answered so far is in runs/: a run that dies goes on from there. Nobody else needs this folder.
+""",
+    ANALYST: """The analyst's kit of the study {study!r}.
+
+    intarsia federation status --kit .
+    intarsia federation run --kit . -o study/
+
+The key in startup/ is what allows to ask. It cannot ask for anything but the messages of the closed list.
+""",
+    AUTHORITY: """The authority of the study {study!r}: the key that signed all others.
+
+Keep it where nobody reads it; no kit needs it.
+""",
+    "participant": """The kit of {name!r} in the study {study!r}.
+
+It belongs to this participant alone: the key in startup/ says who it is. It dials {host}:{port} and listens to nobody.
+
+    intarsia participant preview --kit . --table data.csv     what would leave, without any network
+    intarsia participant serve --kit . --table data.csv       take part
+
+labels.csv        written here at the end of a run: the cluster of every row. It never travels.
+releases.jsonl    every message that left: fields, entries, how few rows stand behind them, bytes, digest.
+local/            what this participant allows. Its own rules win.
+""",
+}
+
+
+def write_kits(study: Study, folder: Path, metric: str = "euclidean") -> dict[str, Path]:
+    """One kit per participant, one for the server, one for the analyst, and the authority that signed them."""
+    if folder.exists():
+        raise SettingError(f"{folder} is there already. Hint: another --output; kits are made once.")
+    folder = folder.resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".intarsia-", dir=folder.parent) as beside:
+        made = Path(beside) / "kits"
+        made.mkdir(mode=0o700)
+        _provision(study, Path(beside))
+        produced = Path(beside) / "ws" / study.name / "prod_00"
+        for was, name in ((study.host, SERVER), (study.analyst, ANALYST), *((n, n) for n in study.participants)):
+            (produced / was).rename(made / name)
+            (made / name).chmod(0o700)
+        (Path(beside) / "ws" / study.name / "state").rename(made / AUTHORITY)
+        (made / AUTHORITY).chmod(0o700)
+        _lock_server(made / SERVER)
+        for name in study.participants:
+            _lock_site(made / name)
+            write_settings(made / name / "local", LocalSettings(metric=metric))
+        for name in (SERVER, ANALYST, AUTHORITY, *study.participants):
+            (made / name / STUDY).write_bytes(msgspec.json.format(msgspec.json.encode(study)) + b"\n")
+            kind = name if name in _READ_ME else "participant"
+            text = _READ_ME[kind].format(study=study.name, host=study.host, port=study.port, name=name)
+            (made / name / "README.md").write_text(text, encoding="utf-8")
+        made.rename(folder)
+    return {name: folder / name for name in (SERVER, ANALYST, AUTHORITY, *study.participants)}
+
+
+def study_of(kit: Path) -> Study:
+    """The study that a kit is of."""
+    try:
+        return msgspec.json.decode((kit / STUDY).read_bytes(), type=Study)
+    except (OSError, msgspec.DecodeError):
+        raise SettingError(f"{kit} is not a kit of a federation: it has no {STUDY} that can be read.") from None
+
+
+def _provision(study: Study, beside: Path) -> None:
+    builders = "nvflare.lighter.impl"
+    project = {
+        "api_version": 3,
+        "name": study.name,
+        "description": "written by intarsia",
+        "participants": [
+            {"name": study.host, "type": "server", "org": study.name, "fed_learn_port": study.port},
+            *(
+                {"name": name, "type": "client", "org": name, "allow_log_streaming": False}
+                for name in study.participants
+            ),
+            {"name": study.analyst, "type": "admin", "org": study.name, "role": "lead"},
+        ],
+        "builders": [
+            {"path": f"{builders}.workspace.WorkspaceBuilder", "args": {"template_file": ["master_template.yml"]}},
+            {
+                "path": f"{builders}.static_file.StaticFileBuilder",
+                "args": {"config_folder": "config", "require_signed_jobs": True},
+            },
+            {"path": f"{builders}.cert.CertBuilder"},
+            {"path": f"{builders}.signature.SignatureBuilder"},
+        ],
+    }
+    described = beside / "project.yml"
+    described.write_text(json.dumps(project), encoding="utf-8")  # JSON is YAML
+    command = [sys.executable, "-m", "nvflare.cli", "provision", "-p", str(described), "-w", str(beside / "ws")]
+    done = subprocess.run(command, cwd=beside, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode or not (beside / "ws" / study.name / "prod_00" / study.host).is_dir():
+        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise FederationError(f"the kits could not be made: {' '.join(said)}")
+
+
+def _lock_site(kit: Path) -> None:
+    local = kit / "local"
+    resources = _default(local, "resources.json")
+    resources["class_allow_list"] = [EXECUTOR, GATE]
+    resources["class_list_enforcement_mode"] = "enforce"
+    resources["allow_log_streaming"] = False
+    resources["components"] = [c for c in resources["components"] if c["id"] != "site_log_streamer"]
+    _write(local / "resources.json", resources)
+    scope = {"name": "intarsia", "properties": {}, "task_result_filters": [{"path": GATE}], "task_data_filters": []}
+    _write(local / "privacy.json", {"scopes": [scope], "default_scope": "intarsia"})
+    _write(local / "authorization.json", _permissions())
+
+
+def _lock_server(kit: Path) -> None:
+    local = kit / "local"
+    resources = _default(local, "resources.json")
+    resources["class_allow_list"] = [CONTROLLER]
+    resources["class_list_enforcement_mode"] = "enforce"
+    resources["components"] = [c for c in resources["components"] if c["id"] != "log_receiver"]
+    _write(local / "resources.json", resources)
+    _write(local / "authorization.json", _permissions())
+    settle_server(kit)
+
+
+def settle_server(kit: Path) -> None:
+    """Put the stores of jobs and snapshots where the kit is now; they would be in a folder that everybody shares."""
+    path = kit / "local" / "resources.json"
+    resources = json.loads(path.read_text(encoding="utf-8"))
+    state = kit.resolve() / "state"
+    state.mkdir(mode=0o700, exist_ok=True)
+    resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(state / "snapshots")
+    for component in resources["components"]:
+        if component["id"] == "job_manager":
+            component["args"]["uri_root"] = str(state / "jobs")
+    _write(path, resources)
+
+
+def _permissions() -> dict[str, Any]:
+    lead = _RIGHTS | _NEVER
+    roles = {"lead": lead, "project_admin": _NOTHING, "org_admin": _NOTHING, "member": _NOTHING}
+    return {"format_version": "1.0", "permissions": roles}
+
+
+def _default(local: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((local / f"{name}.default").read_text(encoding="utf-8"))
+    return found
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def command_of(kit: Path) -> tuple[list[str], dict[str, str]]:
+    """What starts the server or the site of a kit in this interpreter, and its environment."""
+    kit = kit.resolve()
+    study, name = study_of(kit), name_of(kit)
+    if name == SERVER:
+        settle_server(kit)
+        module, config, who = "server.server_train", "fed_server.json", [f"org={study.name}"]
+    else:
+        module, config, who = "client.client_train", "fed_client.json", [f"uid={name}", f"org={name}"]
+    (kit / "transfer").mkdir(exist_ok=True)
+    settings = ["secure_train=true", *who, "config_folder=config"]
+    command = [sys.executable, "-u", "-m", f"nvflare.private.fed.app.{module}", "-m", str(kit), "-s", config]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return [*command, "--set", *settings], environment | {"MALLOC_ARENA_MAX": "2"}
+
+
+def name_of(kit: Path) -> str:
+    """Whose kit it is: as in its certificate's configuration, whatever the folder is called now."""
+    if (kit / "startup" / "fed_server.json").is_file():
+        return SERVER
+    if (kit / "startup" / "fed_admin.json").is_file():
+        return ANALYST
+    try:
+        found = json.loads((kit / "startup" / "fed_client.json").read_text(encoding="utf-8"))
+        return str(found["client"]["fqsn"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise SettingError(f"{kit} is not a kit of a federation: nothing in startup/ says whose it is.") from None

@@ -1,0 +1,183 @@
+"""A participant's own side of a federation: where its table is, how it clusters, and what it keeps.
+
+Nothing of this comes from a job. ``local/intarsia.toml`` in the participant's kit says::
+
+    table = "/data/patients.parquet"
+    columns = ["age", "chol"]       # all, unless said
+    id_column = "patient"           # kept beside the labels, takes no part
+    local = "HDBSCAN(min_cluster_size=20)"
+    missing = "observed"
+    metric = "euclidean"            # as agreed in the study
+
+In the kit's folder the participant keeps ``labels.csv``, ``releases.jsonl`` and the question that a later one refers to.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from intarsia.exceptions import InputError, ProtocolError, SettingError, quote
+from intarsia.files import Source, read, sources
+from intarsia.frames import read_table, settle_missing
+from intarsia.messages import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode
+from intarsia.participant import Gate, Journal, Participant
+from intarsia.policy import ReleasePolicy
+from intarsia.releases import tag_of
+from intarsia.storage import write_whole
+
+SETTINGS = "intarsia.toml"
+LABELS = "labels.csv"
+_RUN = re.compile(r"[0-9a-f]{16}")
+_CLUSTERER = re.compile(r"[A-Z][A-Za-z]+")
+
+
+class LocalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What ``local/intarsia.toml`` says."""
+
+    table: str = ""
+    columns: tuple[str, ...] = ()
+    id_column: str | None = None
+    local: str | None = None
+    missing: str = "observed"
+    metric: str = "euclidean"
+    min_cluster_size: int | None = None
+
+    @property
+    def policy(self) -> ReleasePolicy:
+        """The participant's own rules: the usual ones, but for what the file says."""
+        return ReleasePolicy() if self.min_cluster_size is None else ReleasePolicy(self.min_cluster_size)
+
+
+def read_settings(folder: Path) -> LocalSettings:
+    """The settings in a kit's ``local`` folder."""
+    path = folder / SETTINGS
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), LocalSettings)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {type(error).__name__}.") from error
+    except msgspec.ValidationError as error:
+        raise SettingError(f"{path}: {error}.") from None
+
+
+def write_settings(folder: Path, settings: LocalSettings) -> None:
+    """Write ``local/intarsia.toml``."""
+    said = msgspec.to_builtins(settings)
+    lines = [f"{key} = {_toml(value)}\n" for key, value in said.items() if value is not None]
+    write_whole(folder / SETTINGS, "".join(lines).encode())
+
+
+def _toml(value: Any) -> str:
+    # a JSON string is a TOML string, and a JSON list a TOML list
+    return msgspec.json.encode(value).decode()
+
+
+def local_algorithm(text: str | None) -> Any:
+    """A clusterer of scikit-learn from ``Name(setting=value, …)``; nothing else is looked up, and nothing evaluated."""
+    if text is None:
+        return None
+    import sklearn.cluster
+
+    try:
+        call = ast.parse(text, mode="eval").body
+        name, words = (call.func, call.keywords) if isinstance(call, ast.Call) else (call, [])
+        plain = isinstance(name, ast.Name) and _CLUSTERER.fullmatch(name.id) and not getattr(call, "args", ())
+        settings = {str(word.arg): ast.literal_eval(word.value) for word in words}
+        return getattr(sklearn.cluster, name.id)(**settings) if plain else _no_clusterer(text)  # type: ignore[attr-defined]
+    except (SyntaxError, ValueError, AttributeError, TypeError):
+        return _no_clusterer(text)
+
+
+def _no_clusterer(text: str) -> NoReturn:
+    raise SettingError(
+        "local must be a clusterer of scikit-learn with settings by name, as in HDBSCAN(min_cluster_size=20). "
+        f"Got {text!r} instead."
+    ) from None
+
+
+def load_participant(
+    name: str, settings: LocalSettings, journal: Journal | None = None
+) -> tuple[Participant, list[Any] | None]:
+    """The participant with its table, and what names its rows; what it releases goes into the journal."""
+    if not settings.table:
+        raise SettingError(
+            f"participant {name!r} has no table. Hint: intarsia participant serve --kit … --table data.csv"
+        )
+    (source,) = sources([f"{name}={settings.table}"])
+    columns = read(Source(name, source.path), settings.id_column)
+    ids = None
+    if settings.id_column is not None:
+        if settings.id_column not in columns:
+            raise InputError(f"{name!r} has no column {settings.id_column!r}. It has {quote(columns)}.")
+        ids = columns.pop(settings.id_column).to_list()
+    if settings.columns:
+        if missing := [column for column in settings.columns if column not in columns]:
+            raise InputError(f"{name!r} has no column {quote(missing)}. It has {quote(columns)}.")
+        columns = {column: columns[column] for column in settings.columns}
+    held = settle_missing(read_table(columns, name), settings.missing)
+    gate = Gate(settings.policy, journal)
+    return Participant(held, local_algorithm(settings.local), settings.metric, settings.missing, gate), ids
+
+
+class Site:
+    """A participant in its kit: answers a request, keeps its labels, and knows after a restart what it was asked before."""
+
+    def __init__(self, name: str, kit: Path, run: str) -> None:
+        if not _RUN.fullmatch(run):
+            raise ProtocolError("the job does not say which run it is of.")
+        self._labels, self._kept = kit / LABELS, kit / "intarsia" / f"{run}.summarize"
+        self._kept.parent.mkdir(exist_ok=True)
+        journal = Journal(kit / "intarsia" / f"{run}.released.jsonl")
+        self._participant, self._ids = load_participant(name, read_settings(kit / "local"), journal)
+        self._summarized = False
+        self.asked = ""  # the kind of the last request
+
+    def answer(self, data: bytes) -> Reply:
+        """The reply to an encoded request; a failure if it is none of ours."""
+        self.asked = ""
+        try:
+            request = decode_request(data)
+        except ProtocolError as error:
+            return Failure(error=ProtocolError.__name__, message=f"participant {self._participant.name!r}: {error}")
+        self.asked = tag_of(request)
+        if isinstance(request, Assign) and not self._summarized:
+            self._recall()
+        reply = self._participant.handle(request)
+        if not isinstance(reply, Failure):
+            self._remember(request)
+        return reply
+
+    def _remember(self, request: Request) -> None:
+        if isinstance(request, Summarize):
+            write_whole(self._kept, encode(request))
+            self._summarized = True
+        labels = self._participant.labels
+        if isinstance(request, Label | Assign) and labels is not None:
+            write_labels(self._labels, labels.tolist(), self._ids)
+
+    def _recall(self) -> None:
+        """Cluster again as before: groups refer to clusters that another process found."""
+        try:
+            request = decode_request(self._kept.read_bytes())
+        except (OSError, ProtocolError):
+            return  # the participant says itself that it knows no clusters
+        self._summarized = not isinstance(self._participant.handle(request), Failure)
+
+
+def write_labels(path: Path, labels: Sequence[int], ids: Sequence[Any] | None) -> None:
+    """The global cluster of every row, for the participant alone."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["row" if ids is None else "id", "cluster"])
+    rows.writerows(zip(range(len(labels)) if ids is None else ids, labels, strict=True))
+    write_whole(path, text.getvalue().encode())

@@ -1,0 +1,124 @@
+"""A federation of real processes on this machine, by the commands that users type, and ways to hurt it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import psutil
+
+from intarsia.runtime.transcript import Answer, _read
+
+INTARSIA = [sys.executable, "-m", "intarsia.cli"]
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Federation:
+    """Kits, tables and processes in one folder."""
+
+    def __init__(self, folder: Path, tables, method="federated", k=2, settings="", deadline=60):
+        self.folder, self.tables, self.running = folder, tables, {}
+        self.names = list(tables)
+        for name, table in tables.items():
+            table.write_parquet(folder / f"{name}.parquet")
+        head = f'name = "study"\nparticipants = {json.dumps(self.names)}\nmethod = "{method}"\n'
+        server = (
+            f'n_clusters = {json.dumps(k)}\ndeadline = {deadline}\n[server]\nhost = "localhost"\nport = {free_port()}\n'
+        )
+        (folder / "study.toml").write_text(f"{head}{server}[settings]\nrandom_state = 0\n{settings}\n")
+        self.command("federation", "init", "study.toml", "-o", "kits", check=True)
+
+    def __enter__(self):
+        self.start("server")
+        for name in self.names:
+            self.start(name)
+        return self
+
+    def __exit__(self, *_):
+        for name in list(self.running):
+            self.kill(name)
+
+    def command(self, *words, check=False, timeout=240):
+        return subprocess.run(
+            [*INTARSIA, *words],
+            cwd=self.folder,
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            check=check,
+            timeout=timeout,
+        )
+
+    def start(self, name):
+        words = (
+            ("federation", "start")
+            if name == "server"
+            else ("participant", "serve", "--table", f"{name}.parquet", "--consent")
+        )
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.running[name] = subprocess.Popen(
+                [*INTARSIA, *words, "--kit", f"kits/{name}"], cwd=self.folder, env=ENVIRONMENT, stdout=log, stderr=log
+            )
+
+    def job_processes(self, name):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return psutil.Process(self.running[name].pid).children(recursive=True)
+        return []
+
+    def kill(self, name, jobs=True):
+        """Kill -9 a party, with its job processes, as when a machine goes down, or without."""
+        children = self.job_processes(name)
+        process = self.running.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        for child in children if jobs else []:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+
+    def begin(self, patience=200):
+        """The analyst's command, going on by itself."""
+        words = [*INTARSIA, "federation", "run", "--kit", "kits/analyst", "-o", "study", "--patience", str(patience)]
+        with (self.folder / "analyst.log").open("ab") as log:
+            return subprocess.Popen(words, cwd=self.folder, env=ENVIRONMENT, stdout=log, stderr=log)
+
+    def kept(self):
+        """Which answers the server keeps: whose, and to which request."""
+        found = [_read(path, Answer) for path in self.folder.glob("kits/server/runs/*/*/*.reply")]
+        return {(answer.participant, answer.digest.hex()) for answer in found if answer is not None}
+
+    def answered(self):
+        """How many replies the server keeps."""
+        return len(list(self.folder.glob("kits/server/runs/*/*/*.reply")))
+
+    def wait_for(self, n, timeout=120):
+        """Wait until so many replies are there."""
+        until = time.monotonic() + timeout
+        while self.answered() < n:
+            assert time.monotonic() < until, (self.folder / "analyst.log").read_text()
+            time.sleep(0.002)
+
+    def labels(self, name):
+        return pl.read_csv(self.folder / "kits" / name / "labels.csv")["cluster"].to_numpy()
+
+    def released(self, name):
+        """What left, by the digest of the request that it answers."""
+        lines = (self.folder / "kits" / name / "releases.jsonl").read_text().splitlines()
+        return [json.loads(line)["answers"]["sha256"] for line in lines]
+
+    @property
+    def model(self):
+        return self.folder / "study" / "model.intarsia"

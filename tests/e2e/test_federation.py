@@ -1,0 +1,132 @@
+"""Federations of real processes: the same answer as in process, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+
+import intarsia
+
+pytest.importorskip("nvflare")
+psutil = pytest.importorskip("psutil")
+from tests.e2e.federations import Federation  # noqa: E402
+
+pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
+
+
+@pytest.fixture(scope="module")
+def hospitals():
+    return dict(list(intarsia.datasets.load_heart_disease("polars").tables.items())[:3])
+
+
+def in_process(tables, method="federated", k=2):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return intarsia.cluster(tables, k, method=method, random_state=0)
+
+
+def assert_same(federation, expected):
+    found = intarsia.load(federation.model)
+    order = [found.feature_names.index(name) for name in expected.feature_names]
+    np.testing.assert_array_equal(found.centroids[:, order], expected.centroids)
+    for name in federation.names:
+        np.testing.assert_array_equal(federation.labels(name), expected.labels[name])
+        np.testing.assert_array_equal(found.sizes[name], expected.sizes[name])
+    assert found.labels == {}
+    assert found.confidence == expected.confidence
+
+
+def ended(federation, process, timeout=240):
+    assert process.wait(timeout) == 0, (federation.folder / "analyst.log").read_text()
+
+
+@pytest.mark.parametrize(("method", "k"), [("federated", 2), ("one_shot", 2), ("federated", "auto")])
+def test_in_process_and_federated_runs_are_identical(method, k, hospitals, tmp_path):
+    with Federation(tmp_path, hospitals, method, k) as federation:
+        ended(federation, federation.begin())
+        assert_same(federation, in_process(hospitals, method, k))
+        for name in hospitals:
+            assert len(set(federation.released(name))) == len(federation.released(name))  # nothing was asked twice
+        # the analyst's other commands
+        assert (
+            federation.command("federation", "status", "--kit", "kits/analyst", "--json").stdout.count("cleveland") == 1
+        )
+        again = federation.command("federation", "result", "--kit", "kits/analyst", "-o", "again")
+        assert again.returncode == 0, again.stderr
+        assert (tmp_path / "again" / "report.html").is_file()
+
+
+def test_killed_participant_job_process_and_server_the_run_goes_on_and_asks_nothing_twice(hospitals, tmp_path):
+    """One federation, one kill after the other, each in a run of its own."""
+    expected = in_process(hospitals)
+    with Federation(tmp_path, hospitals) as federation:
+        for hurt in (kill_job_process, kill_participant, kill_participant_but_not_its_job, kill_server):
+            forget(federation)
+            process = federation.begin()
+            federation.wait_for(7)
+            before = federation.kept()
+            started = time.monotonic()
+            hurt(federation)
+            ended(federation, process)
+            print(f"{hurt.__name__}: {len(before)} answers were there, {time.monotonic() - started:.1f} s to the end")  # noqa: T201
+            assert_same(federation, expected)
+            for name, digest in before:
+                assert federation.released(name).count(digest) == 1
+
+
+def forget(federation):
+    """A new run: nothing was answered yet."""
+    import shutil
+
+    shutil.rmtree(federation.folder / "kits" / "server" / "runs", ignore_errors=True)
+    shutil.rmtree(federation.folder / "study", ignore_errors=True)
+    for name in federation.names:
+        for left in ("labels.csv", "releases.jsonl"):
+            (federation.folder / "kits" / name / left).unlink(missing_ok=True)
+
+
+def kill_job_process(federation):
+    for process in federation.job_processes("hungary"):
+        process.kill()
+
+
+def kill_participant(federation):
+    federation.kill("hungary")
+    time.sleep(1)
+    federation.start("hungary")
+
+
+def kill_participant_but_not_its_job(federation):
+    federation.kill("hungary", jobs=False)
+    time.sleep(1)
+    federation.start("hungary")
+
+
+def kill_server(federation):
+    federation.kill("server")
+    time.sleep(1)
+    federation.start("server")
+
+
+def test_a_killed_analyst_goes_on_with_the_same_command(hospitals, tmp_path):
+    with Federation(tmp_path, hospitals, "one_shot") as federation:
+        process = federation.begin()
+        federation.wait_for(1)
+        process.kill()
+        process.wait()
+        ended(federation, federation.begin())
+        assert_same(federation, in_process(hospitals, "one_shot"))
+
+
+def test_a_study_that_cannot_work_says_why_and_ends(tmp_path):
+    rng = np.random.default_rng(0)
+    tables = {name: pl.DataFrame({c: rng.normal(size=6) for c in "xy"}) for name in "ab"}
+    with Federation(tmp_path, tables, k=50) as federation:
+        done = federation.command("federation", "run", "--kit", "kits/analyst", "-o", "study", "--patience", "100")
+    assert done.returncode == 1
+    assert "Error: 50 global clusters were asked for" in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr

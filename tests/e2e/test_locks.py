@@ -1,0 +1,227 @@
+"""What a site refuses, shown to real sites by an analyst who tries."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import polars as pl
+import pytest
+
+pytest.importorskip("nvflare")
+pytest.importorskip("psutil")
+
+from nvflare.apis.shareable import Shareable
+from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+from intarsia.algorithms import FederatedAlgorithm
+from intarsia.exceptions import ProtocolError
+from intarsia.messages import Describe, Failure, Labelled, decode_reply, encode
+from intarsia.runtime.flare.executor import Answering
+from intarsia.runtime.flare.gate import ANSWERS, MESSAGE, Gate
+from intarsia.runtime.flare.job import write_job
+from intarsia.runtime.flare.kit import study_of
+from intarsia.runtime.flare.site import LocalSettings, write_settings
+from tests.e2e.federations import Federation
+
+pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
+
+
+class Where:
+    """As much of FLARE's engine as says where the kit is."""
+
+    def __init__(self, kit):
+        self._kit = kit
+
+    def get_engine(self):
+        return self
+
+    def get_workspace(self):
+        return self
+
+    def get_root_dir(self):
+        return str(self._kit)
+
+    def get_identity_name(self):
+        return "a"
+
+
+def test_the_gate_lets_only_our_replies_out_and_writes_each_down(tmp_path):
+    gate, result = Gate(), Shareable()
+    result[MESSAGE] = encode(Labelled(sizes=np.array([3, 9])))
+    result[ANSWERS] = {"message": "query.label", "sha256": "x"}
+    result["secret"] = "a row"
+    out = gate.process(result, Where(tmp_path))
+    assert MESSAGE in out
+    assert "secret" not in out
+    assert ANSWERS not in out
+    (line,) = (tmp_path / "releases.jsonl").read_text().splitlines()
+    said = json.loads(line)
+    assert said["message"] == "reply.labelled"
+    assert said["fields"]["sizes"] == {"entries": 2, "bytes": 16, "fewest_rows": 3}
+    for bad in (b"rows", "rows", None, encode(Describe())):
+        result[MESSAGE] = bad
+        with pytest.raises(ProtocolError):
+            gate.process(result, Where(tmp_path))
+    assert len((tmp_path / "releases.jsonl").read_text().splitlines()) == 1
+
+
+def test_no_text_of_a_foreign_exception_leaves(tmp_path, monkeypatch):
+    (tmp_path / "local").mkdir()
+    pl.DataFrame({"x": [1.0, 2.0]}).write_csv(tmp_path / "data.csv")
+    write_settings(tmp_path / "local", LocalSettings(str(tmp_path / "data.csv")))
+
+    def broken(*_):
+        raise RuntimeError("canary 4711.25")
+
+    monkeypatch.setattr("intarsia.runtime.flare.site.load_participant", broken)
+    executor, asked = Answering("0" * 16), Shareable()
+    monkeypatch.setattr(executor, "log_exception", lambda *_: None)
+    asked[MESSAGE] = encode(Describe())
+    reply = decode_reply(executor.execute("intarsia", asked, Where(tmp_path), None)[MESSAGE])
+    assert isinstance(reply, Failure)
+    assert reply.message == "participant 'a' failed with a RuntimeError"
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    tables = {
+        name: pl.DataFrame({c: rng.normal(size=40) + 9 * (np.arange(40) % 2) for c in columns})
+        for name, columns in {"a": "xy", "b": "yz"}.items()
+    }
+    with Federation(tmp_path_factory.mktemp("locks"), tables) as running:
+        yield running
+
+
+@contextmanager
+def analyst(federation):
+    """A session of the analyst's, once everybody is there."""
+    kit = federation.folder / "kits" / "analyst"
+    until = time.monotonic() + 120
+    while True:
+        try:
+            session = new_secure_session(study_of(kit).analyst, str(kit), timeout=20.0)
+            break
+        except Exception:  # noqa: BLE001
+            assert time.monotonic() < until
+    try:
+        while len(session.get_system_info().client_info) < len(federation.names):
+            assert time.monotonic() < until
+            time.sleep(0.5)
+        yield session
+    finally:
+        session.close()
+
+
+def submitted(federation, change):
+    """What becomes of a job that somebody has changed."""
+    job = federation.folder / f"job-{time.monotonic_ns()}"
+    study = study_of(federation.folder / "kits" / "analyst")
+    change(write_job(job, study, FederatedAlgorithm(n_clusters=2, seed=0), {}))
+    with analyst(federation) as session:
+        return session.wait_for_job(session.submit_job(str(job)), timeout=120, poll_interval=0.5)["status"]
+
+
+def names_another_class(job):
+    path = job / "app" / "config" / "config_fed_client.json"
+    said = json.loads(path.read_text())
+    said["executors"][0]["executor"] = {"path": "nvflare.app_common.np.np_trainer.NPTrainer", "args": {}}
+    path.write_text(json.dumps(said))
+
+
+def carries_code(job):
+    (job / "app" / "custom").mkdir()
+    (job / "app" / "custom" / "spy.py").write_text(
+        "from nvflare.apis.executor import Executor\n"
+        "class Spy(Executor):\n"
+        "    def execute(self, *_):\n"
+        f"        open({str(job.parent / 'spied')!r}, 'w').close()\n"
+    )
+    path = job / "app" / "config" / "config_fed_client.json"
+    said = json.loads(path.read_text())
+    said["executors"][0]["executor"] = {"path": "spy.Spy", "args": {}}
+    path.write_text(json.dumps(said))
+
+
+def logged(federation, name):
+    return (federation.folder / f"{name}.log").read_text()
+
+
+def test_a_job_that_names_another_class_is_refused_by_the_site(federation):
+    assert "COMPLETED" not in submitted(federation, names_another_class)
+    assert "NPTrainer' at config path 'executors.#1.executor' is not in allow_list" in logged(federation, "a")
+    nothing_left(federation)
+
+
+def look_into(federation, name):
+    with analyst(federation) as session:
+        return session.cat_target(name, file="study.json")
+
+
+def test_the_server_refuses_code_and_shell_commands(federation):
+    assert "COMPLETED" not in submitted(federation, carries_code)
+    assert "BYOC not permitted" in logged(federation, "server")
+    with pytest.raises(Exception, match="(?i)not authorized"):
+        look_into(federation, "a")
+    nothing_left(federation)
+
+
+def test_a_site_refuses_code_and_shell_commands_that_its_server_would_allow(federation):
+    rights = federation.folder / "kits" / "server" / "local" / "authorization.json"
+    before = rights.read_text()
+    federation.kill("server")
+    rights.write_text(before.replace('"byoc": "none"', '"byoc": "any"').replace('mands": "none"', 'mands": "any"'))
+    federation.start("server")
+    try:
+        assert "COMPLETED" not in submitted(federation, carries_code)
+        assert "'a: NVFLARE_ERROR: BYOC not permitted'" in logged(federation, "server")
+        assert "participants" in look_into(federation, "server")  # this server allows it
+        with pytest.raises(Exception, match="(?i)not authorized"):
+            look_into(federation, "a")
+    finally:
+        federation.kill("server")
+        rights.write_text(before)
+        federation.start("server")
+    assert not (federation.folder / "spied").exists()
+    nothing_left(federation)
+
+
+def nothing_left(federation):
+    for name in federation.names:
+        assert not (federation.folder / "kits" / name / "releases.jsonl").exists()
+
+
+def spoken_with(study, context):
+    """What the server says to a question that any web server would answer."""
+    with (
+        socket.create_connection((study.host, study.port), timeout=10) as plain,
+        context.wrap_socket(plain) as secure,
+    ):
+        secure.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return secure.recv(64)
+
+
+def test_a_stranger_without_a_certificate_gets_nothing(federation):
+    startup = federation.folder / "kits" / "analyst" / "startup"
+    study = study_of(federation.folder / "kits" / "server")
+    context = ssl.create_default_context(cafile=startup / "rootCA.pem")
+    context.check_hostname = False
+    with analyst(federation):
+        pass  # it listens
+    try:
+        assert spoken_with(study, context) == b""
+    except (ssl.SSLError, ConnectionResetError):
+        pass
+    context.load_cert_chain(startup / "client.crt", startup / "client.key")
+    assert spoken_with(study, context).startswith(b"HTTP/1.1")  # so the question was a fair one
+
+
+def test_the_federation_still_runs_after_all_that(federation):
+    process = federation.begin()
+    assert process.wait(200) == 0, (federation.folder / "analyst.log").read_text()
+    assert federation.model.is_file()
