@@ -23,8 +23,8 @@ def by_rows(n: int, d: int) -> list[slice]:
 def by_columns(n: int, d: int) -> list[slice]:
     """Columns of an n × d table, a few at a time; all at once if the table is small.
 
-    >>> by_columns(1_000_000, 50)
-    [slice(0, 16, None), slice(16, 33, None), slice(33, 50, None)]
+    >>> by_columns(1_000_000, 25)
+    [slice(0, 8, None), slice(8, 16, None), slice(16, 25, None)]
     """
     parts = max(1, d // max(_FEWEST, _COLUMNS // max(n, 1)))
     return [slice(d * k // parts, d * (k + 1) // parts) for k in range(parts)]
