@@ -23,6 +23,7 @@
     ├── TranscriptError                     the record of a run is of another run, in use, or cannot be kept
     ├── FederationError                     a federation that cannot be set up or reached, or ended without a result
     ├── LocalAlgorithmError                 a participant's own clustering algorithm failed or does not fit
+    ├── ReleaseError                        a participant's own rules do not let out what was asked for
     └── ProtocolError                       a message that is not what was agreed
 
     IntarsiaWarning (a UserWarning)

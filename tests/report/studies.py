@@ -1,6 +1,7 @@
 """Studies to report on."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 
@@ -53,6 +54,7 @@ def blobs(names, columns, n_clusters, rows, seed=0, missing=0.0):
     return tables
 
 
+@cache
 def hostile_study():
     """Names that would break out of a page that is careless."""
     tables = blobs(HOSTILE, HOSTILE_COLUMNS, 3, 60)
@@ -64,7 +66,9 @@ def hostile_study():
         return intarsia.cluster(tables, 3, random_state=0)
 
 
+@cache
 def hospitals(n_clusters=2, **settings):
+    """Results are never changed, so that one of each is enough."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return intarsia.cluster(
@@ -72,6 +76,7 @@ def hospitals(n_clusters=2, **settings):
         )
 
 
+@cache
 def large_study(n=30, k=50, d=600, seed=0):
     """30 participants, 600 features, 50 clusters: as a coordinator knows them, without the time that finding them takes."""
     rng = np.random.default_rng(seed)
