@@ -36,7 +36,9 @@ Messages name columns, participants and counts, never cell values: errors travel
 
 
 class IntarsiaError(Exception):
-    """Whatever Intarsia raises on purpose."""
+    """Whatever Intarsia raises on purpose; ``participant`` says whose reply was at fault, where it was one's."""
+
+    participant: str | None = None
 
 
 class InputError(IntarsiaError, ValueError):
@@ -141,6 +143,12 @@ class FeatureNameWarning(IntarsiaWarning):
 
 class UnitsWarning(IntarsiaWarning):
     """Some features reach so much farther than others that they decide alone."""
+
+
+def about(participant: str, error: IntarsiaError) -> IntarsiaError:
+    """The error, with whose reply it is about."""
+    error.participant = participant
+    return error
 
 
 def quote(names: object, most: int = 5) -> str:

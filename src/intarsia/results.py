@@ -219,6 +219,7 @@ class Outcome:
     leaves: tuple[LocalCluster, ...] = ()
     coverage: Coverage | None = None
     fidelity: FloatArray | None = None
+    remarks: tuple[str, ...] = ()  # for the record of the run, which is where they are kept
 
     @property
     def tree_leaves(self) -> tuple[LocalCluster, ...]:

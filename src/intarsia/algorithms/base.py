@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from intarsia.algorithms.replies import check_statistics, checked_spread
+from intarsia.algorithms.replies import check_description, check_statistics, checked_spread, replies_of
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.densities import Density
 from intarsia.core.distances import Extent, Metric
@@ -26,8 +26,15 @@ from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.core.units import CommonUnits, choose_units, pool
 from intarsia.density_messages import unpacked
-from intarsia.exceptions import DisjointFeaturesError, DuplicateColumnError, MixedKindsError, NonNumericError, quote
-from intarsia.messages import MOST_JOINT_LEVELS, Columns, Labelled, LocalSummary, Moments, Reply, Request
+from intarsia.exceptions import (
+    DisjointFeaturesError,
+    DuplicateColumnError,
+    InputError,
+    MixedKindsError,
+    NonNumericError,
+    quote,
+)
+from intarsia.messages import MOST_JOINT_LEVELS, Columns, Description, Labelled, LocalSummary, Moments, Reply, Request
 from intarsia.results import Coverage, GlobalModel, LocalCluster, Outcome, RoundInfo
 
 EXPONENT, SOFTENING = 2.0, 0.01  # of the force between local clusters
@@ -38,12 +45,13 @@ MAX_LOCAL_CLUSTERS = 20  # how far a participant looks when nobody knows K
 
 @dataclass(frozen=True)
 class Step:
-    """Where a run stands: what to ask next, or the result."""
+    """Where a run stands: what to ask next, or the result. ``optional`` questions may stay without any answer."""
 
     state: Any = None
     requests: Mapping[str, Request] = field(default_factory=dict)
     result: Outcome | None = None
     last: RoundInfo | None = None  # the round before, for whoever watches
+    optional: bool = False
 
 
 class Algorithm(Protocol):
@@ -53,7 +61,7 @@ class Algorithm(Protocol):
         """The first questions."""
 
     def advance(self, state: Any, replies: Mapping[str, Reply]) -> Step:
-        """The next questions, or the result."""
+        """The next questions, or the result. Whoever was asked and is not in ``replies`` stayed away this time."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,53 @@ class Study:
     def all_levels(self) -> dict[str, tuple[str, ...]]:
         """The levels of every column of categories."""
         return joint_levels(self.levels.values())
+
+    def of(self, names: Collection[str]) -> Study:
+        """The same units for some of the participants; features that only the others have are gone."""
+        if set(names) == set(self.participants):
+            return self
+        participants = tuple(name for name in self.participants if name in names)
+        there = {feature for name in participants for feature in self.features[name]}
+        space = FeatureSpace(tuple(feature for feature in self.space.names if feature in there))
+        index = self.space.index(space.names)
+        return Study(
+            participants,
+            space,
+            {name: self.features[name] for name in participants},
+            {name: self.levels[name] for name in participants},
+            CommonUnits(self.shift[index], self.scale[index], self.units.way),
+        )
+
+    def joined(self, name: str, has: Has) -> Study:
+        """One more participant, who comes when groups are found already. Features that nobody else has come last.
+
+        Raises
+        ------
+        InputError
+            It shares no feature with the others, or means something else by a column.
+        """
+        levels = joint_levels([{c: own for c, own in self.all_levels.items() if c in has.levels}, has.levels])
+        inside = set(indicators(self.all_levels))
+        numbers = tuple(feature for feature in self.space.names if feature not in inside)
+        _check_kinds({"the others": Has(numbers, self.all_levels, None), name: Has(has.numbers, levels, None)})
+        features = tuple(sorted((*has.numbers, *indicators(levels))))
+        if not set(features) & set(self.space.names):
+            raise DisjointFeaturesError(
+                f"participant {name!r} shares no feature with the others. Hint: rename columns that mean the same."
+            )
+        space = FeatureSpace((*self.space.names, *(f for f in features if f not in self.space)))
+        parts = [] if has.moments is None else [(space.index(has.numbers), has.moments)]
+        way = None if has.moments is None else self.units.way
+        own = choose_units(pool(parts, len(space)), way, space.mask(indicators(self.all_levels | levels)))
+        known = len(self.space)
+        shift, scale = np.append(self.shift, own.shift[known:]), np.append(self.scale, own.scale[known:])
+        return Study(
+            (*self.participants, name),
+            space,
+            {**self.features, name: features},
+            {**self.levels, name: levels},
+            CommonUnits(shift, scale, self.units.way),
+        )
 
     def index(self, participant: str) -> IntArray:
         """Where the participant's features stand in the union."""
@@ -188,6 +243,46 @@ def check_connected(features: Mapping[str, Sequence[str]]) -> None:
         f"{len(apart)} of {len(names)} participants share no feature with the other {len(names) - len(apart)}, not even "
         f"through others: {quote(apart)}. The overlap must connect everybody for clusters to be compared. {hint}"
     )
+
+
+class Roll(NamedTuple):
+    """Who was asked to take part: what those said of themselves who have answered, and who has not yet.
+
+    ``remarks`` are about those who came and could not join.
+    """
+
+    described: Mapping[str, Description]
+    silent: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, participants: Sequence[str]) -> Roll:
+        """Nobody has answered."""
+        return cls({}, tuple(participants))
+
+    def heard(self, replies: Mapping[str, Reply]) -> Roll:
+        """With what came from those who had been silent."""
+        came = replies_of(Description, replies, self.silent)
+        for name, reply in came.items():
+            check_description(name, reply)
+        silent = tuple(name for name in self.silent if name not in came)
+        return self._replace(described={**self.described, **came}, silent=silent)
+
+    def has(self, name: str) -> Has:
+        """The columns of one who has answered."""
+        said = self.described[name]
+        return Has(said.features, said.levels, said.moments)
+
+    def joining(self, study: Study) -> tuple[Study, Roll]:
+        """The study with everybody who has answered since; one that does not fit is left out, and said so."""
+        remarks = self.remarks
+        for name in [name for name in self.described if name not in study.participants]:
+            try:
+                study = study.joined(name, self.has(name))
+            except InputError as error:
+                remark = f"{name!r} came later and could not join: {error}"
+                remarks = remarks if remark in remarks else (*remarks, remark)
+        return study, self._replace(remarks=remarks)
 
 
 @dataclass(frozen=True)
@@ -325,7 +420,7 @@ def global_model(
 def spread_of(study: Study, labelled: Mapping[str, Labelled], n_clusters: int) -> tuple[FloatArray, FloatArray]:
     """The variance of every cluster and feature around the final centroids, pooled, and how many cells stand behind it."""
     counts, squares = np.zeros((n_clusters, len(study.space))), np.zeros((n_clusters, len(study.space)))
-    for name in study.participants:
+    for name in filter(labelled.__contains__, study.participants):
         index = study.index(name)
         own_counts, own_squares = checked_spread(name, labelled[name], (n_clusters, len(index)))
         counts[:, index] += own_counts

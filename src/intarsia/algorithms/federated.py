@@ -19,10 +19,11 @@ from intarsia.algorithms.base import (
     SOFTENING,
     STRONGEST,
     Gathered,
-    Has,
+    Roll,
     Step,
     Study,
     check_comparable,
+    check_connected,
     gather,
     global_model,
     local_clusters,
@@ -35,7 +36,7 @@ from intarsia.algorithms.base import (
 from intarsia.algorithms.replies import (
     check_centroids,
     check_densities,
-    check_description,
+    check_senders,
     check_summary,
     replies_of,
     sizes_of,
@@ -50,12 +51,11 @@ from intarsia.core.meta_clustering import LocalCentroids, by_size, method_a, met
 from intarsia.core.n_clusters import Choice, choose_n_clusters
 from intarsia.core.search import CentroidProblem, margins, search_centroids
 from intarsia.core.types import IntArray
-from intarsia.exceptions import ProtocolError
+from intarsia.exceptions import ProtocolError, about
 from intarsia.messages import (
     MOST_SETS,
     Centres,
     Describe,
-    Description,
     Gaussians,
     Label,
     Labelled,
@@ -67,7 +67,7 @@ from intarsia.messages import (
     Request,
     Summarize,
 )
-from intarsia.results import Aggregation, LocalCluster, Outcome, RoundInfo
+from intarsia.results import Aggregation, Coverage, LocalCluster, Outcome, RoundInfo
 
 PAPER_METHODS = {"method_a": method_a, "method_b": method_b}
 AGGREGATIONS = ("search", *PAPER_METHODS)
@@ -92,7 +92,7 @@ class Grouped(NamedTuple):
 class AskedFeatures:
     """Everybody was asked what they have."""
 
-    participants: tuple[str, ...]
+    roll: Roll
 
 
 class Number(NamedTuple):
@@ -108,6 +108,7 @@ class AskedNumber:
     """Everybody was asked how many clusters they see."""
 
     study: Study
+    roll: Roll
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class AskedSummaries:
     """Everybody was asked for local clusters; ``number`` says how K was chosen, where it was."""
 
     study: Study
+    roll: Roll
     number: Number | None = None
 
 
@@ -134,13 +136,23 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Run:
-    """The federated phase: the groupings still in question, the likeliest first, and the rounds so far."""
+    """The federated phase: the groupings still in question, the likeliest first, and the rounds so far.
+
+    ``study`` has those who take part now; whoever comes late stands at the end. ``labelled`` are rows that have their label.
+    """
 
     study: Study
+    roll: Roll
     candidates: tuple[Candidate, ...]
     rounds: tuple[RoundInfo, ...] = ()
     converged: bool = False
     number: Number | None = None
+    labelled: Mapping[str, Labelled] = field(default_factory=dict)
+
+    @property
+    def answered(self) -> set[str]:
+        """Whose rows the centroids were moved by in the last round."""
+        return set(self.candidates[0].last)
 
 
 @dataclass(frozen=True)
@@ -190,38 +202,48 @@ class FederatedAlgorithm:
 
     def start(self, participants: Sequence[str]) -> Step:
         """Ask everybody which features they have."""
-        return Step(AskedFeatures(tuple(participants)), dict.fromkeys(participants, Describe(scale=self.scale)))
+        roll = Roll.of(participants)
+        return Step(AskedFeatures(roll), self._describe(roll))
 
     def advance(self, state: State, replies: Mapping[str, Reply]) -> Step:
-        """Take the replies to the last question and ask the next."""
+        """Take the replies to the last question and ask the next. Whoever has not described itself yet is asked that."""
         match state:
-            case AskedFeatures(participants):
-                return self._described(replies_of(Description, replies, participants))
-            case AskedNumber(study):
-                return self._numbered(study, replies_of(LocalSummary, replies, study.participants))
-            case AskedSummaries(study, number):
+            case AskedFeatures(roll):
+                check_senders(replies, roll.silent)
+                return self._described(roll.heard(replies))
+            case AskedNumber(study, roll):
+                check_senders(replies, (*study.participants, *roll.silent))
                 summaries = replies_of(LocalSummary, replies, study.participants)
-                return self._knowing(number)._summarized(study, summaries, number)  # noqa: SLF001  (itself, but knowing K)
+                return self._numbered(study, roll.heard(replies), summaries)
+            case AskedSummaries(study, roll, number):
+                check_senders(replies, (*study.participants, *roll.silent))
+                summaries = replies_of(LocalSummary, replies, study.participants)
+                return self._knowing(number)._summarized(study, roll.heard(replies), summaries, number)  # noqa: SLF001  (itself, but knowing K)
             case AskedRefinement(run):
+                check_senders(replies, (*run.study.participants, *run.roll.silent))
                 refined = replies_of(Refinement, replies, run.study.participants)
+                run = replace(run, roll=run.roll.heard(replies))
                 return self._knowing(run.number)._refined(run, refined)  # noqa: SLF001
             case AskedLabels(run):
-                labelled = replies_of(Labelled, replies, run.study.participants)
-                outcome = _outcome(run, labelled, self.metric)
-                return _ask_likeliest(run, outcome) if self.model == "mixture" else Step(result=outcome)
+                check_senders(replies, (*run.study.participants, *run.roll.silent))
+                labelled = {**run.labelled, **replies_of(Labelled, replies, run.study.participants)}
+                return self._labelled(replace(run, labelled=labelled, roll=run.roll.heard(replies)))
             case AskedLikeliest(run, outcome):
+                check_senders(replies, run.study.participants)
                 labelled = replies_of(Labelled, replies, run.study.participants)
                 sizes = sizes_of(labelled, run.study.participants, len(outcome.model.centroids))
                 return Step(result=replace(outcome, sizes=sizes))
 
-    def _described(self, described: Mapping[str, Description]) -> Step:
-        for name, reply in described.items():
-            check_description(name, reply)
-        study = make_study(
-            {name: Has(reply.features, reply.levels, reply.moments) for name, reply in described.items()}, self.scale
-        )
-        state = AskedNumber(study) if self.n_clusters is None else AskedSummaries(study)
-        return Step(state, {name: self._summarize(study, name) for name in study.participants})
+    def _describe(self, roll: Roll) -> dict[str, Request]:
+        return dict.fromkeys(roll.silent, Describe(scale=self.scale))
+
+    def _described(self, roll: Roll) -> Step:
+        study = self._study(roll)
+        state = AskedNumber(study, roll) if self.n_clusters is None else AskedSummaries(study, roll)
+        return Step(state, {name: self._summarize(study, name) for name in study.participants} | self._describe(roll))
+
+    def _study(self, roll: Roll) -> Study:
+        return make_study({name: roll.has(name) for name in roll.described}, self.scale)
 
     @property
     def _k(self) -> int:
@@ -231,8 +253,9 @@ class FederatedAlgorithm:
     def _knowing(self, number: Number | None) -> FederatedAlgorithm:
         return self if number is None else replace(self, n_clusters=number.choice.n_clusters)
 
-    def _numbered(self, study: Study, summaries: Mapping[str, LocalSummary]) -> Step:
-        """Choose K from what everybody sees, and ask for that many clusters."""
+    def _numbered(self, study: Study, roll: Roll, summaries: Mapping[str, LocalSummary]) -> Step:
+        """Choose K from what everybody sees, and ask for that many clusters, also those who come only now."""
+        everybody, study = self._study(roll), self._present(study, summaries)
         gathered = self._gathered(study, summaries)
         check_densities(summaries, "gaussian_diagonal")
         densities = unpacked_densities(study, gathered, summaries, original_units=False)
@@ -245,14 +268,22 @@ class FederatedAlgorithm:
         groups = tree.cut(max(choice.n_clusters, tree.fewest_groups))
         number = Number(choice, tree, local_clusters(study, gathered, groups, [float("nan")] * len(groups)))
         knowing = self._knowing(number)
-        requests = {name: knowing._summarize(study, name) for name in study.participants}  # noqa: SLF001
-        return Step(AskedSummaries(study, number), requests)
+        requests = {name: knowing._summarize(everybody, name) for name in everybody.participants}  # noqa: SLF001
+        return Step(AskedSummaries(everybody, roll, number), requests | self._describe(roll))
+
+    def _present(self, study: Study, replies: Mapping[str, Reply]) -> Study:
+        """The study of those who answered, who must still hang together."""
+        there = study.of(replies)
+        if there is not study:
+            check_connected({name: there.features[name] for name in there.participants})
+        return there
 
     def _gathered(self, study: Study, summaries: Mapping[str, LocalSummary]) -> Gathered:
         for name, summary in summaries.items():
             check_summary(name, summary)
             if summary.features != study.features[name]:
-                raise ProtocolError(f"participant {name!r} summarised other features than it had described")
+                other = f"participant {name!r} summarised other features than it had described"
+                raise about(name, ProtocolError(other))
         return gather(study, summaries)
 
     def _summarize(self, study: Study, name: str) -> Request:
@@ -266,13 +297,16 @@ class FederatedAlgorithm:
             columns=study.columns_for(name),
         )
 
-    def _summarized(self, study: Study, summaries: Mapping[str, LocalSummary], number: Number | None) -> Step:
+    def _summarized(
+        self, study: Study, roll: Roll, summaries: Mapping[str, LocalSummary], number: Number | None
+    ) -> Step:
+        study = self._present(study, summaries)
         gathered = self._gathered(study, summaries)
         candidates = tuple(
             Candidate(grouped, merge(gathered.centroids, grouped.groups, self._k))
             for grouped in self._group(study, gathered)
         )
-        return self._next_round(Run(study, candidates, number=number))
+        return self._next_round(Run(study, roll, candidates, number=number))
 
     def _group(self, study: Study, gathered: Gathered) -> list[Grouped]:
         """The best grouping, and others that the local centroids alone hardly tell from it."""
@@ -323,15 +357,11 @@ class FederatedAlgorithm:
 
     def _next_round(self, run: Run) -> Step:
         """Ask for a refinement, or for labels when the rounds are over."""
-        study = run.study
+        run = _with_newcomers(run)
         if run.converged or len(run.rounds) >= self.max_rounds:
-            labels = {
-                name: Label(centres=_sent(run.candidates[0], study, name), columns=study.columns_for(name))
-                for name in study.participants
-            }
-            return Step(AskedLabels(run), labels, last=run.rounds[-1] if run.rounds else None)
-        crosswise = self._kind_of_next(run) != "plain"
-        refinements = {
+            return self._ask_labels(run)
+        study, crosswise = run.study, self._kind_of_next(run) != "plain"
+        refinements: dict[str, Request] = {
             name: Refine(
                 seed=self.seed,
                 round=len(run.rounds) + 1,
@@ -342,15 +372,37 @@ class FederatedAlgorithm:
             )
             for name in study.participants
         }
-        return Step(AskedRefinement(run), refinements, last=run.rounds[-1] if run.rounds else None)
+        last = run.rounds[-1] if run.rounds else None
+        return Step(AskedRefinement(run), refinements | self._describe(run.roll), last=last)
+
+    def _ask_labels(self, run: Run) -> Step:
+        """Ask for labels, whoever has not said yet how many rows are where."""
+        study = run.study
+        labels: dict[str, Request] = {
+            name: Label(centres=_sent(run.candidates[0], study, name), columns=study.columns_for(name))
+            for name in study.participants
+            if name not in run.labelled
+        }
+        last = run.rounds[-1] if run.rounds else None
+        return Step(AskedLabels(run), labels | self._describe(run.roll), last=last)
+
+    def _labelled(self, run: Run) -> Step:
+        """The result, or the labels of those who came while the others labelled theirs."""
+        before = set(run.study.participants)
+        run = _with_newcomers(run)
+        if newcomers := [name for name in run.study.participants if name not in before]:
+            # whoever did not label by now is not asked again
+            late = self._ask_labels(run)
+            return replace(late, requests={name: late.requests[name] for name in newcomers}, optional=True)
+        outcome = _outcome(run, run.labelled, self.metric)
+        return _ask_likeliest(run, outcome) if self.model == "mixture" else Step(result=outcome)
 
     def _refined(self, run: Run, replies: Mapping[str, Refinement]) -> Step:
         kind, number = self._kind_of_next(run), len(run.rounds) + 1
         for name, reply in replies.items():
             if len(reply.refined) != len(run.candidates):
-                raise ProtocolError(
-                    f"participant {name!r} answered {len(reply.refined)} of {len(run.candidates)} questions"
-                )
+                few = f"participant {name!r} answered {len(reply.refined)} of {len(run.candidates)} questions"
+                raise about(name, ProtocolError(few))
         candidates = tuple(
             self._moved(run.study, candidate, {name: reply.refined[k] for name, reply in replies.items()})
             for k, candidate in enumerate(run.candidates)
@@ -360,18 +412,41 @@ class FederatedAlgorithm:
         moved = movement(run.candidates[k].centres, leader.centres, leader.grouped.extent)
         sizes = sum((reply.sizes for reply in leader.last.values()), np.zeros(self._k, dtype=np.intp))
         info = RoundInfo(number, moved, tuple(sizes.tolist()), leader.misfit, kind)
+        # after a round that somebody missed, there is one more: it may come back with something to say
+        as_before = set(replies) in ({*run.study.participants}, run.answered)
         if number >= min(TRIAL_ROUNDS, self.max_rounds):
             candidates = (leader,)
         run = replace(run, candidates=candidates, rounds=(*run.rounds, info))
         # a first round at rest says nothing about those that the others judge
         over = kind == self._kind_of_next(run) or kind == "crosswise"
-        return self._next_round(replace(run, converged=moved <= self.tol and kind != "trial" and over))
+        at_rest = moved <= self.tol and kind != "trial" and over and as_before
+        return self._next_round(replace(run, converged=at_rest))
 
     def _moved(self, study: Study, candidate: Candidate, refined: Mapping[str, Refined]) -> Candidate:
         merged = _merge_refinements(study, refined, self._k)
         centres = blend(candidate.centres, merged, self.step_size)
-        misfit = sum(refined[name].misfit for name in study.participants)
+        misfit = sum(reply.misfit for reply in refined.values())
         return replace(candidate, centres=centres, merged=merged, last=refined, misfit=misfit)
+
+
+def _with_newcomers(run: Run) -> Run:
+    """Everybody who has described itself takes part from now on, with all columns."""
+    study, roll = run.roll.joining(run.study)
+    if study is run.study:
+        return replace(run, roll=roll)
+    d = len(study.space)
+    candidates = []
+    for candidate in run.candidates:
+        gathered, extent = candidate.grouped.gathered, candidate.grouped.extent
+        wide = (0, d - len(extent.low))
+        # nothing is known of how far new columns reach, so they do not decide who belongs where
+        grouped = candidate.grouped._replace(
+            gathered=replace(gathered, centroids=gathered.centroids.wider(d)),
+            extent=Extent(np.pad(extent.low, wide), np.pad(extent.high, wide)),
+        )
+        merged = None if candidate.merged is None else candidate.merged.wider(d)
+        candidates.append(replace(candidate, grouped=grouped, centres=candidate.centres.wider(d), merged=merged))
+    return replace(run, study=study, roll=roll, candidates=tuple(candidates), converged=False)
 
 
 def _overruled(aggregation: Aggregation, loss: float) -> Aggregation:
@@ -413,7 +488,8 @@ def _outcome(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Outc
         local_clusters=local_clusters(study, grouped.gathered, grouped.groups, grouped.margins),
         aggregation=grouped.aggregation,
         clarity=grouped.gathered.clarity,
-        coverage=grouped.gathered.coverage,
+        coverage=_coverage(run, labelled),
+        remarks=run.roll.remarks,
         sizes=sizes_of(labelled, study.participants, len(winner.centres)),
         rounds=run.rounds,
         converged=run.converged,
@@ -424,25 +500,39 @@ def _outcome(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Outc
     )
 
 
+def _coverage(run: Run, labelled: Mapping[str, Labelled]) -> Coverage:
+    """Who has what; those who came late said it when they labelled their rows."""
+    study, early = run.study, run.candidates[0].grouped.gathered.coverage
+    rows = np.zeros(len(study.participants), dtype=np.intp)
+    filled = np.zeros((len(study.participants), len(study.space)), dtype=np.intp)
+    rows[: len(early.rows)] = early.rows
+    filled[: len(early.rows), : early.filled.shape[1]] = early.filled
+    for i, name in enumerate(study.participants[len(early.rows) :], len(early.rows)):
+        rows[i] = run.roll.described[name].n_rows
+        if name in labelled and (counts := labelled[name].counts) is not None:
+            filled[i, study.index(name)] = np.minimum(counts.sum(axis=0), rows[i]).astype(np.intp)
+    return Coverage(rows, filled)
+
+
 def _merge_refinements(study: Study, refined: Mapping[str, Refined], n_clusters: int) -> MaskedCentroids:
     """merge( { c_i^a, all i } ) for every a: the new centroids, before α."""
     stacked_values, stacked_counts = [], []
-    for name in study.participants:
-        reply, index = refined[name], study.index(name)
+    for name, reply in refined.items():
+        index = study.index(name)
         check_centroids(name, reply, (n_clusters, len(index)))
         values, counts = np.zeros((n_clusters, len(study.space))), np.zeros((n_clusters, len(study.space)))
         values[:, index], counts[:, index] = reply.values, reply.counts
         stacked_values.append(values)
         stacked_counts.append(counts)
     everyone = MaskedCentroids.of(np.concatenate(stacked_values), np.concatenate(stacked_counts))
-    return merge(everyone, np.tile(np.arange(n_clusters), len(study.participants)), n_clusters)
+    return merge(everyone, np.tile(np.arange(n_clusters), len(refined)), n_clusters)
 
 
 def _sent(candidate: Candidate, study: Study, name: str, *, crosswise: bool = False) -> Centres:
     """The global centroids over one participant's features; crosswise, without its own part in them."""
     index, extent = study.index(name), candidate.grouped.extent
     centres = _columns(candidate.centres, index)
-    if crosswise and candidate.merged is not None:
+    if crosswise and candidate.merged is not None and name in candidate.last:
         own = MaskedCentroids.of(candidate.last[name].values, candidate.last[name].counts)
         centres = without_own(_columns(candidate.merged, index), own, centres)
     return Centres(values=centres.values, known=centres.seen, low=extent.low[index], high=extent.high[index])

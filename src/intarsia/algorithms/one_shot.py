@@ -2,7 +2,8 @@
 
     summarize (local clusters with a density each) → forces → group → assign
 
-One exchange gathers everything; the second only tells participants which group each of their clusters joined.
+One exchange gathers everything; the second only tells participants which group each of their clusters joined. Whoever comes
+only then labels its rows by the nearest centroid.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from intarsia.algorithms.base import (
     STRONGEST,
     Gathered,
     Has,
+    Roll,
     Step,
     Study,
     check_comparable,
@@ -32,7 +34,14 @@ from intarsia.algorithms.base import (
     summaries_of,
     unpacked_densities,
 )
-from intarsia.algorithms.replies import check_densities, check_summary, replies_of, sizes_of
+from intarsia.algorithms.replies import (
+    check_densities,
+    check_senders,
+    check_summary,
+    checked_spread,
+    replies_of,
+    sizes_of,
+)
 from intarsia.core.agglomeration import MergeTree, agglomerate
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.densities import Density, sample_inside
@@ -46,8 +55,19 @@ from intarsia.core.randomness import stream
 from intarsia.core.search import ForceProblem, margins, search_forces
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import DisjointFeaturesError, TooFewClustersError
-from intarsia.messages import Assign, Labelled, LocalSummary, Moments, Reply, Summarize
-from intarsia.results import Aggregation, Outcome
+from intarsia.messages import (
+    Assign,
+    Centres,
+    Describe,
+    Label,
+    Labelled,
+    LocalSummary,
+    Moments,
+    Reply,
+    Request,
+    Summarize,
+)
+from intarsia.results import Aggregation, Coverage, Outcome
 
 AGGREGATIONS = ("search", "greedy")
 FORCES = ("auto", "exact", "sampled")
@@ -78,12 +98,23 @@ class AskedSummaries:
 
 @dataclass(frozen=True)
 class AskedLabels:
-    """Everybody was told the groups of their clusters."""
+    """Everybody was told the groups of their clusters; whoever had not come was asked what it has."""
 
+    study: Study
     outcome: Outcome
+    roll: Roll
 
 
-State = AskedSummaries | AskedLabels
+@dataclass(frozen=True)
+class AskedLate:
+    """Whoever came after the groups were found was asked to label its rows."""
+
+    study: Study
+    outcome: Outcome
+    roll: Roll
+
+
+State = AskedSummaries | AskedLabels | AskedLate
 
 
 @dataclass(frozen=True)
@@ -114,9 +145,14 @@ class OneShotAlgorithm:
         """Group what came back, or collect how many rows went where."""
         match state:
             case AskedSummaries(participants):
-                return self._summarized(replies_of(LocalSummary, replies, participants))
-            case AskedLabels(outcome):
-                return _labelled(outcome, replies_of(Labelled, replies, outcome.participants))
+                check_senders(replies, participants)
+                return self._summarized(replies_of(LocalSummary, replies, participants), participants)
+            case AskedLabels(study, outcome, roll):
+                check_senders(replies, (*outcome.participants, *roll.silent))
+                return _labelled(study, outcome, roll.heard(replies), replies)
+            case AskedLate(study, outcome, roll):
+                check_senders(replies, tuple(roll.described))
+                return Step(result=_with_late(study, outcome, roll, replies))
 
     def _summarize(self, name: str) -> Summarize:
         fixed = self.n_local_clusters
@@ -131,7 +167,7 @@ class OneShotAlgorithm:
             n_proxies=self.n_proxies if self.fidelity else 0,
         )
 
-    def _summarized(self, summaries: Mapping[str, LocalSummary]) -> Step:
+    def _summarized(self, summaries: Mapping[str, LocalSummary], asked: Sequence[str]) -> Step:
         for name, summary in summaries.items():
             check_summary(name, summary)
         check_densities(summaries, self.density)
@@ -145,7 +181,9 @@ class OneShotAlgorithm:
             check_comparable(study, gathered.owner, ~np.isnan(attraction.forces))
         grouping = self._group(study, gathered, densities, attraction)
         outcome = _outcome(study, gathered, densities, attraction, grouping, self.metric)
-        return Step(AskedLabels(outcome), _assignments(outcome, gathered.owner))
+        roll = Roll.of([name for name in asked if name not in summaries])
+        requests = _assignments(outcome, gathered.owner) | dict.fromkeys(roll.silent, Describe())
+        return Step(AskedLabels(study, outcome, roll), requests)
 
     def _check_enough(self, gathered: Gathered) -> None:
         found = len(gathered.owner)
@@ -296,7 +334,7 @@ def _squares(gathered: Gathered, densities: Sequence[Density]) -> FloatArray:
     return variances * gathered.centroids.counts
 
 
-def _assignments(outcome: Outcome, owner: IntArray) -> dict[str, Assign]:
+def _assignments(outcome: Outcome, owner: IntArray) -> dict[str, Request]:
     n_groups = len(outcome.model.centroids)
     return {
         name: Assign(groups=outcome.groups[owner == i], n_groups=n_groups)
@@ -304,5 +342,48 @@ def _assignments(outcome: Outcome, owner: IntArray) -> dict[str, Assign]:
     }
 
 
-def _labelled(outcome: Outcome, labelled: Mapping[str, Labelled]) -> Step:
-    return Step(result=replace(outcome, sizes=sizes_of(labelled, outcome.participants, len(outcome.model.centroids))))
+def _labelled(study: Study, outcome: Outcome, roll: Roll, replies: Mapping[str, Reply]) -> Step:
+    labelled = replies_of(Labelled, replies, outcome.participants)
+    sizes = sizes_of(labelled, outcome.participants, len(outcome.model.centroids))
+    joined, roll = roll.joining(study)
+    outcome = replace(outcome, sizes=sizes, remarks=roll.remarks)
+    late = joined.participants[len(study.participants) :]
+    if not late:
+        return Step(result=outcome)
+    d, model = len(joined.space), outcome.model
+    centroids, wide = model.centroids.wider(d), (0, d - len(model.space))
+    low, high = np.pad(model.extent.low, wide), np.pad(model.extent.high, wide)
+    requests: dict[str, Request] = {}
+    for name in late:
+        index = joined.index(name)
+        centres = Centres(
+            values=centroids.values[:, index], known=centroids.seen[:, index], low=low[index], high=high[index]
+        )
+        requests[name] = Label(centres=centres, columns=joined.columns_for(name))
+    return Step(AskedLate(joined, outcome, roll), requests, optional=True)
+
+
+def _with_late(study: Study, outcome: Outcome, roll: Roll, replies: Mapping[str, Reply]) -> Outcome:
+    """The result with those who came late: their rows are counted, the groups and centroids are those of the others."""
+    late = study.participants[len(outcome.participants) :]
+    sizes = sizes_of(replies_of(Labelled, replies, late), late, len(outcome.model.centroids))
+    model, coverage, known = outcome.model, outcome.coverage, list(range(len(outcome.model.space)))
+    masks = study.masks[:, known]
+    assert coverage is not None
+    rows = [roll.described[name].n_rows for name in late]
+    filled = [np.zeros(len(model.space), dtype=np.intp) for _ in late]
+    for own, name in zip(filled, late, strict=True):
+        reply, index = replies.get(name), study.index(name)
+        if isinstance(reply, Labelled):
+            counts, _ = checked_spread(name, reply, (len(model.centroids), len(index)))
+            inside = index < len(model.space)
+            own[index[inside]] = np.minimum(counts.sum(axis=0)[inside], roll.described[name].n_rows).astype(np.intp)
+    return replace(
+        outcome,
+        participants=study.participants,
+        masks=masks,
+        sizes=dict(outcome.sizes) | sizes,
+        coverage=Coverage(
+            np.append(coverage.rows, np.array(rows, dtype=np.intp)), np.concatenate([coverage.filled, np.array(filled)])
+        ),
+    )

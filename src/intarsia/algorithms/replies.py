@@ -12,7 +12,7 @@ from intarsia.core.features import indicators
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.core.units import QUANTILES
 from intarsia.density_messages import problem_of
-from intarsia.exceptions import ProtocolError, TooFewClustersError, quote
+from intarsia.exceptions import ProtocolError, TooFewClustersError, about, quote
 from intarsia.messages import (
     MOST_JOINT_LEVELS,
     Description,
@@ -33,17 +33,25 @@ _MOST_ROWS = 2**53  # counts are exact up to here
 
 
 def replies_of(kind: type[M], replies: Mapping[str, Reply], expected: Sequence[str]) -> dict[str, M]:
-    """The replies, all of the expected kind and from the expected participants, or a ProtocolError."""
-    if set(replies) != set(expected):
-        raise ProtocolError(
-            f"replies came from {quote(sorted(replies))}, but were expected from {quote(sorted(expected))}"
-        )
-    for name, reply in replies.items():
+    """The replies of those who were asked this, in the order in which they were; whoever stayed away is not in it."""
+    found: dict[str, M] = {}
+    for name in expected:
+        reply = replies.get(name)
+        if reply is None:
+            continue
         if not isinstance(reply, kind):
-            raise ProtocolError(
-                f"participant {name!r} sent a {type(reply).__name__} where a {kind.__name__} was asked for"
-            )
-    return dict(replies)  # type: ignore[arg-type]
+            wrong = f"participant {name!r} sent a {type(reply).__name__} where a {kind.__name__} was asked for"
+            raise about(name, ProtocolError(wrong))
+        found[name] = reply
+    return found
+
+
+def check_senders(replies: Mapping[str, Reply], asked: Sequence[str]) -> None:
+    """Nobody answers who was not asked."""
+    if not set(replies) <= set(asked):
+        raise ProtocolError(
+            f"replies came from {quote(sorted(replies))}, but were expected from {quote(sorted(asked))}"
+        )
 
 
 def check_description(name: str, reply: Description) -> None:
@@ -61,7 +69,7 @@ def check_statistics(sent: Mapping[str, Moments | None], scale: str | None) -> N
     """Everybody sent the moments that the units need."""
     silent = [name for name, moments in sent.items() if scale is not None and moments is None]
     if silent:
-        raise ProtocolError(f"the moments of {quote(silent)} are missing, which were asked for")
+        raise about(silent[0], ProtocolError(f"the moments of {quote(silent)} are missing, which were asked for"))
     for name, moments in sent.items():
         if moments is not None:
             _require(
@@ -86,10 +94,9 @@ def check_summary(name: str, reply: LocalSummary) -> None:
         shape is not None and reply.values.shape == shape and reply.counts.shape == shape, name, "shapes do not fit"
     )
     if len(reply.sizes) == 0:
-        raise TooFewClustersError(
-            f"participant {name!r} found no cluster at all (every row is noise). "
-            "Hint: give it a less strict local algorithm, or leave it out."
-        )
+        none = f"participant {name!r} found no cluster at all (every row is noise). "
+        hint = "Hint: give it a less strict local algorithm, or leave it out."
+        raise about(name, TooFewClustersError(none + hint))
     _require(reply.clarity is None or -1 <= reply.clarity <= 1, name, "a clarity that is no silhouette")
     _require(reply.sizes.dtype.kind == "i" and bool((reply.sizes > 0).all()), name, "a cluster without rows")
     _require(int(reply.sizes.sum(dtype=object)) <= reply.n_rows, name, "more rows in clusters than in all")
@@ -120,7 +127,7 @@ def check_densities(summaries: Mapping[str, LocalSummary], kind: str) -> None:
     )
     for name, summary in summaries.items():
         if summary.densities is None:
-            raise ProtocolError(f"participant {name!r} sent no densities, which were asked for")
+            raise about(name, ProtocolError(f"participant {name!r} sent no densities, which were asked for"))
         _require(all(isinstance(d, wanted) for d in summary.densities), name, f"densities that are not {kind}")
         _require(kind != "dirichlet" or not summary.levels, name, "a composition with categories in it")
 
@@ -136,18 +143,20 @@ def check_centroids(name: str, reply: Refined, shape: tuple[int, int]) -> None:
 
 
 def sizes_of(labelled: Mapping[str, Labelled], participants: Sequence[str], n_clusters: int) -> dict[str, IntArray]:
-    """How many rows of each participant are in each cluster."""
-    for name in participants:
-        sizes = labelled[name].sizes
+    """How many rows of each participant are in each cluster; none of one that did not say."""
+    for name, reply in labelled.items():
+        sizes = reply.sizes
         fits = sizes.shape == (n_clusters,) and sizes.dtype.kind == "i" and bool((sizes >= 0).all())
         _require(fits, name, "sizes that do not fit the clusters")
-    return {name: labelled[name].sizes for name in participants}
+    nobody = np.zeros(n_clusters, dtype=np.intp)
+    return {name: labelled[name].sizes if name in labelled else nobody for name in participants}
 
 
 def checked_spread(name: str, reply: Labelled, shape: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
     """Counts and sums of squares, which must be there, be such and have the shape that was asked for."""
     if reply.counts is None or reply.squares is None:
-        raise ProtocolError(f"participant {name!r} did not say how far its rows are from the centroids")
+        unsaid = f"participant {name!r} did not say how far its rows are from the centroids"
+        raise about(name, ProtocolError(unsaid))
     _require(reply.counts.shape == reply.squares.shape == shape, name, "a spread of the wrong shape")
     _check_numbers(name, np.zeros(shape), reply.counts)
     sane = reply.squares.dtype.kind == "f" and _is_moderate(reply.squares, squared=True) and (reply.squares >= 0).all()
@@ -205,4 +214,4 @@ def _is_moderate(values: FloatArray, *, squared: bool = False) -> bool:
 
 def _require(holds: bool, name: str, problem: str) -> None:
     if not holds:
-        raise ProtocolError(f"the reply of participant {name!r} cannot be used: {problem}")
+        raise about(name, ProtocolError(f"the reply of participant {name!r} cannot be used: {problem}"))

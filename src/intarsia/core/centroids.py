@@ -40,6 +40,11 @@ class MaskedCentroids:
         """The centroids at these positions."""
         return MaskedCentroids(self.values[index], self.counts[index])
 
+    def wider(self, n_features: int) -> MaskedCentroids:
+        """The same with more features at the end, which nobody has seen."""
+        more = ((0, 0), (0, n_features - self.values.shape[1]))
+        return MaskedCentroids(np.pad(self.values, more), np.pad(self.counts, more))
+
     def with_nan(self) -> FloatArray:
         """The values as a table would show them: NaN where hidden."""
         return np.where(self.seen, self.values, np.nan)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, overload
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, overload
 
 from intarsia import exceptions
-from intarsia.algorithms.base import Algorithm
-from intarsia.exceptions import IntarsiaError, LocalAlgorithmError
+from intarsia.algorithms.base import Algorithm, Step
+from intarsia.exceptions import FederationError, IntarsiaError, LocalAlgorithmError, about, quote
 from intarsia.messages import Failure, Reply, Request
 from intarsia.releases import tag_of
 from intarsia.results import Outcome, RoundInfo
@@ -35,7 +36,7 @@ class RuntimeThatTells(Runtime, Protocol):
     """A runtime that hands over each reply as it comes: what a transcript needs."""
 
     def exchange(self, requests: Mapping[str, Request], arrived: Arrived | None = None) -> dict[str, Reply]:
-        """Send every request to its participant, tell of every reply, and wait for all of them."""
+        """Send every request to its participant, tell of every reply, and wait for all, or for as many as will do."""
 
 
 class Watcher(Protocol):
@@ -48,6 +49,14 @@ class Watcher(Protocol):
         """One participant has answered."""
 
 
+class AbsentError(FederationError):
+    """Somebody stayed away, and without them it does not go on; ``absent`` says who."""
+
+    def __init__(self, message: str, absent: Sequence[str]) -> None:
+        super().__init__(message)
+        self.absent = tuple(absent)
+
+
 @overload
 def drive(algorithm: Algorithm, runtime: Runtime, watcher: Watcher | None = None) -> Outcome: ...
 
@@ -58,49 +67,140 @@ def drive(
     runtime: RuntimeThatTells,
     watcher: Watcher | None = None,
     transcript: Transcript | None = None,
+    quorum: int | None = None,
 ) -> Outcome: ...
 
 
 def drive(
-    algorithm: Algorithm, runtime: Any, watcher: Watcher | None = None, transcript: Transcript | None = None
+    algorithm: Algorithm,
+    runtime: Any,
+    watcher: Watcher | None = None,
+    transcript: Transcript | None = None,
+    quorum: int | None = None,
 ) -> Outcome:
     """Ask what the algorithm wants to ask, until it has a result. This is the whole coordinator.
 
-    With a ``transcript``, what was answered before is not asked again, and every answer is written down as it comes.
+    With a ``transcript``, what was answered before is not asked again, and every answer is written down as it comes. With a
+    ``quorum``, so many answers are enough; whoever stays away, fails or sends what cannot be used is left out of that
+    exchange and asked again in the next.
+
+    Raises
+    ------
+    AbsentError
+        Fewer answered than the quorum, or those who did cannot go on without the others.
     """
-    step, n = algorithm.start(runtime.participants()), 0
+    step, n, remarks = algorithm.start(runtime.participants()), 0, dict[str, None]()
     while step.result is None:
         if watcher is not None:
-            phase = phase_of(next(iter(step.requests.values())))
-            watcher.asking(phase, step.requests, step.last)
+            watcher.asking(phase_of(next(iter(step.requests.values()))), step.requests, step.last)
         if transcript is None:
-            replies = runtime.exchange(step.requests)
+            taken = _advanced(algorithm, step, runtime.exchange(step.requests), quorum)
         else:
-            replies = _resumed(transcript, n, runtime, step.requests, watcher)
-        for reply in replies.values():
-            if isinstance(reply, Failure):
-                raise exception_of(reply)
-        step, n = algorithm.advance(step.state, replies), n + 1
-    return step.result
+            taken = _resumed(transcript, n, runtime, watcher, algorithm, step, quorum)
+        remarks |= dict.fromkeys(taken.refused.values())
+        step, n = taken.step, n + 1
+    return replace(step.result, remarks=(*step.result.remarks, *remarks)) if remarks else step.result
+
+
+class _Taken(NamedTuple):
+    """The next step, whose replies led to it, and why others' were refused."""
+
+    step: Step
+    names: tuple[str, ...]
+    refused: Mapping[str, str]
+
+
+def _advanced(algorithm: Algorithm, step: Step, replies: Mapping[str, Reply | None], quorum: int | None) -> _Taken:
+    """Take what can be used, if it is enough."""
+    requests = step.requests
+    good = {name: reply for name, reply in replies.items() if reply is not None and not isinstance(reply, Failure)}
+    refused = {name: about(name, exception_of(r)) for name, r in replies.items() if isinstance(r, Failure)}
+    while True:
+        absent = [name for name in requests if name not in good]
+        if not _is_enough(step, good, quorum):
+            if refused:
+                raise next(iter(refused.values()))
+            raise AbsentError(
+                f"{len(absent)} of {len(requests)} participant(s) did not answer: {quote(absent)}.", absent
+            )
+        try:
+            following = algorithm.advance(step.state, good)
+        except IntarsiaError as error:
+            if error.participant in good:
+                refused[error.participant] = error
+                del good[error.participant]
+            elif absent and not refused:
+                text = f"{quote(absent)} did not answer, and the others cannot go on alone: {error}"
+                raise AbsentError(text, absent) from error
+            else:
+                raise
+        else:
+            reasons = {name: f"{name!r} was left out of an exchange: {error}" for name, error in refused.items()}
+            return _Taken(following, tuple(good), reasons)
+
+
+def _is_enough(step: Step, good: Mapping[str, Reply], quorum: int | None) -> bool:
+    """Whether the quorum answered what is asked now; what latecomers are asked does not count."""
+    if quorum is None:
+        return all(name in good for name in step.requests)
+    if step.optional:
+        return True
+    now = phase_of(next(iter(step.requests.values())))
+    asked = [name for name, request in step.requests.items() if phase_of(request) == now]
+    return sum(name in good for name in asked) >= min(quorum, len(asked))
 
 
 def _resumed(
-    transcript: Transcript, n: int, runtime: RuntimeThatTells, requests: Mapping[str, Request], watcher: Watcher | None
+    transcript: Transcript,
+    n: int,
+    runtime: RuntimeThatTells,
+    watcher: Watcher | None,
+    algorithm: Algorithm,
+    step: Step,
+    quorum: int | None,
+) -> _Taken:
+    """An exchange that may have been begun before; how it is settled is written down."""
+    requests, closed = step.requests, transcript.closed(n)
+    if closed is not None:  # whom it went on without is not waited for once more
+        there = _answers(transcript, n, runtime, watcher, requests, closed.names)
+        if lost := [name for name in closed.names if name not in there]:
+            raise AbsentError(f"what {quote(lost)} answered is damaged, and nobody answers again.", lost)
+        return _Taken(algorithm.advance(step.state, there), closed.names, closed.refused)
+    there = _answers(transcript, n, runtime, watcher, requests, tuple(requests))
+    try:
+        taken = _advanced(algorithm, step, there, quorum)
+    except IntarsiaError as error:
+        if error.participant is not None and error.participant in requests:  # asked again, it may do better
+            transcript.forget(n, requests, error.participant)
+        raise
+    for name in taken.refused:
+        transcript.forget(n, requests, name)
+    if set(taken.names) != set(requests):
+        transcript.close_exchange(n, taken.names, taken.refused)
+    return taken
+
+
+def _answers(
+    transcript: Transcript,
+    n: int,
+    runtime: RuntimeThatTells,
+    watcher: Watcher | None,
+    requests: Mapping[str, Request],
+    wanted: Sequence[str],
 ) -> dict[str, Reply]:
-    """The replies of an exchange: those that are there, and those that were still to come."""
-    before = transcript.opened(n, requests)
-    for name, answered in before.items():
-        if watcher is not None:
-            watcher.answered(phase_of(requests[name]), name, answered.reply, answered.seconds)
-    missing = {name: request for name, request in requests.items() if name not in before}
-    came: dict[str, Reply] = {}
-    if missing:
+    """The replies that are there, and those that were still to come, in the order of the requests."""
+    there: dict[str, Reply] = {}
+    for name, answered in transcript.opened(n, requests).items():
+        if name in wanted:
+            there[name] = answered.reply
+            if watcher is not None:
+                watcher.answered(phase_of(requests[name]), name, answered.reply, answered.seconds)
+    if missing := {name: requests[name] for name in wanted if name not in there}:
 
         def arrived(name: str, reply: Reply, seconds: float) -> None:
             transcript.keep(n, requests, name, reply, seconds)
 
-        came = runtime.exchange(missing, arrived)
-    there = {name: answered.reply for name, answered in before.items()} | came
+        there |= runtime.exchange(missing, arrived)
     return {name: there[name] for name in requests if name in there}
 
 

@@ -9,6 +9,7 @@ it the replies that are there. ::
         questions         who was asked, and the digest of every request
         00.reply          the first participant's answer, as soon as it came
         01.reply
+        closed            whose answers it was left with, where some stayed away
 
 Every file is written whole or not at all, and carries a checksum: one that is damaged counts as one that never came. A reply
 names the request that it answers, so that it cannot be taken for an answer to anything else.
@@ -49,6 +50,13 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: bytes
     seconds: float
     reply: bytes
+
+
+class Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose answers an exchange was left with, and why others' could not be used."""
+
+    names: tuple[str, ...]
+    refused: dict[str, str] = {}
 
 
 class Answered(NamedTuple):
@@ -136,6 +144,20 @@ class Transcript:
         with _said(where):
             _write(where, Answer(name, digest, float(seconds), encode(reply)))
 
+    def forget(self, exchange: int, requests: Mapping[str, Request], name: str) -> None:
+        """An answer that cannot be used is not one."""
+        with _said(self.folder):
+            self._place(exchange, name, requests).unlink(missing_ok=True)
+
+    def closed(self, exchange: int) -> Closed | None:
+        """Whose answers the exchange was left with; None if everybody's are still waited for."""
+        return _read(self.folder / f"{exchange:04d}" / "closed", Closed)
+
+    def close_exchange(self, exchange: int, names: tuple[str, ...], refused: Mapping[str, str]) -> None:
+        """Go on with the answers of these. Whoever resumes does so as well."""
+        with _said(self.folder):
+            _write(self.folder / f"{exchange:04d}" / "closed", Closed(names, dict(refused)))
+
     def _place(self, exchange: int, name: str, asked: Mapping[str, Any]) -> Path:
         """Participants by position in the order of names: a name may be no name of a file."""
         return self.folder / f"{exchange:04d}" / f"{sorted(asked).index(name):02d}.reply"
@@ -150,7 +172,7 @@ class Transcript:
         )
 
 
-def _write(path: Path, thing: Questions | Answer) -> None:
+def _write(path: Path, thing: Questions | Answer | Closed) -> None:
     body = msgspec.msgpack.encode(thing)
     write_whole(path, _MAGIC + sha256(body).digest() + body)
 
