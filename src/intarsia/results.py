@@ -178,7 +178,8 @@ class RunRecord:
     """How a result came about: settings, seed, versions, what was exchanged, and what a colleague would mention.
 
     Nothing of what was in the messages is kept. ``differences`` are, by participant, the fewest rows by which two of its
-    sums differ that belong together (successive rounds; all rows and those in clusters).
+    sums differ that belong together (successive rounds; all rows and those in clusters). ``absent`` are, by participant, the
+    exchanges that went on without it.
     """
 
     method: str
@@ -192,6 +193,7 @@ class RunRecord:
     notes: tuple[str, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     differences: Mapping[str, int] = field(default_factory=dict)
+    absent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

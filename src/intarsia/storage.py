@@ -451,11 +451,12 @@ def _wrong_run(run: RunRecord | None, participants: set[str]) -> Iterator[str]:
             if not all(0 <= number < LARGEST for number in by_name.values()):
                 yield "the record of the run holds seconds or bytes that are none"
     spoken_of |= set(run.differences)
-    if not spoken_of <= participants:
+    if not spoken_of <= participants | set(run.absent):
         yield "the record of the run speaks of participants that are not listed"
     if not _is_plain(run.settings, 4) or not all(len(text) <= _LONG for text in (run.method, run.started, *run.notes)):
         yield "the record of the run holds settings that are none"
-    if any(exchange.phase not in PHASES for exchange in run.exchanges):
+    missed = {phase for phases in run.absent.values() for phase in phases}
+    if any(phase not in PHASES for phase in {exchange.phase for exchange in run.exchanges} | missed):
         yield "the record of the run speaks of exchanges that there are not"
     few = (entry.fewest_rows for entry in run.sent)
     if not all(n is None or 0 <= n <= MOST_ROWS for n in (*few, *run.differences.values())):

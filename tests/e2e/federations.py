@@ -30,22 +30,22 @@ def free_port():
 class Federation:
     """Kits, tables and processes in one folder."""
 
-    def __init__(self, folder: Path, tables, method="federated", k=2, settings="", deadline=60):
-        self.folder, self.tables, self.running = folder, tables, {}
+    def __init__(self, folder: Path, tables, method="federated", k=2, settings="", deadline=60, quorum=None, late=()):
+        self.folder, self.tables, self.running, self.late = folder, tables, {}, late
         self.names = list(tables)
         for name, table in tables.items():
             table.write_parquet(folder / f"{name}.parquet")
         head = f'name = "study"\nparticipants = {json.dumps(self.names)}\nmethod = "{method}"\n'
-        server = (
-            f'n_clusters = {json.dumps(k)}\ndeadline = {deadline}\n[server]\nhost = "localhost"\nport = {free_port()}\n'
-        )
+        head += f"n_clusters = {json.dumps(k)}\ndeadline = {deadline}\n" + (f"quorum = {quorum}\n" if quorum else "")
+        server = f'[server]\nhost = "localhost"\nport = {free_port()}\n'
         (folder / "study.toml").write_text(f"{head}{server}[settings]\nrandom_state = 0\n{settings}\n")
         self.command("federation", "init", "study.toml", "-o", "kits", check=True)
 
     def __enter__(self):
         self.start("server")
         for name in self.names:
-            self.start(name)
+            if name not in self.late:
+                self.start(name)
         return self
 
     def __exit__(self, *_):
@@ -89,9 +89,25 @@ class Federation:
             with contextlib.suppress(psutil.NoSuchProcess):
                 child.kill()
 
-    def begin(self, patience=200):
+    def hold(self, name, stop=True):
+        """Stop the job process of a site, or let it go on: it lives, and does not answer."""
+        for process in self.job_processes(name):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGSTOP if stop else signal.SIGCONT)
+
+    def status(self):
+        """What the analyst is told, as JSON."""
+        done = self.command("federation", "status", "--kit", "kits/analyst", "--json")
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    def log(self, name="analyst"):
+        path = self.folder / f"{name}.log"
+        return path.read_text() if path.exists() else ""
+
+    def begin(self, patience=200, *more):
         """The analyst's command, going on by itself."""
         words = [*INTARSIA, "federation", "run", "--kit", "kits/analyst", "-o", "study", "--patience", str(patience)]
+        words += more
         with (self.folder / "analyst.log").open("ab") as log:
             return subprocess.Popen(words, cwd=self.folder, env=ENVIRONMENT, stdout=log, stderr=log)
 

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import intarsia
+from intarsia import ReleasePolicy
 
 pytest.importorskip("nvflare")
 psutil = pytest.importorskip("psutil")
@@ -26,7 +27,7 @@ def hospitals():
 def in_process(tables, method="federated", k=2):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return intarsia.cluster(tables, k, method=method, random_state=0)
+        return intarsia.cluster(tables, k, method=method, random_state=0, release=ReleasePolicy())
 
 
 def assert_same(federation, expected):

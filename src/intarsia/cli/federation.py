@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,27 +103,57 @@ def become(command: list[str], environment: dict[str, str]) -> None:
     os.execve(command[0], command, environment)  # noqa: S606
 
 
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the study.")]
+Patience = Annotated[float, typer.Option(help="Seconds to wait for whoever is away.")]
+Without = Annotated[list[str] | None, typer.Option("--without", help="A participant that is not waited for.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+
 @federation.command()
 def run(
     kit: Kit,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the study.")] = Path("study"),
-    patience: Annotated[float, typer.Option(help="Seconds to wait for whoever is away.")] = 600.0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    output: Output = Path("study"),
+    patience: Patience = 600.0,
+    without: Without = None,
+    quiet: Quiet = False,
 ) -> None:
     """Run the study, or go on with it: what was answered is not asked again. Writes the model and the report.
 
     Example: [bold]intarsia federation run --kit kits/analyst -o study/[/]
     """
     engine()
-    from intarsia.estimators import load
     from intarsia.runtime.flare.driver import Driver
 
     driver = Driver(kit, (lambda _: None) if quiet else _tell)
     algorithm, settings = algorithm_of(driver.study)
-    driver.run(algorithm, settings, output / MODEL, patience)
-    result = load(output / MODEL)
-    result.report(output / REPORT)
-    out.print(str(result), highlight=False)
+    driver.run(algorithm, settings, output / MODEL, patience, without or ())
+    _written(output)
+
+
+@federation.command()
+def resume(
+    kit: Kit,
+    output: Output = Path("study"),
+    patience: Patience = 600.0,
+    without: Without = None,
+    quiet: Quiet = False,
+) -> None:
+    """Go on with a run that paused or was cut off; the same as run.
+
+    Example: [bold]intarsia federation resume --kit kits/analyst -o study/[/]
+    """
+    run(kit, output, patience, without, quiet)
+
+
+def _written(output: Path) -> None:
+    from intarsia.estimators import load
+
+    found = load(output / MODEL)
+    found.report(output / REPORT)
+    out.print(str(found), highlight=False)
+    if found.run is not None:
+        for note in found.run.notes:
+            _tell(f"Note: {note}")
     out.print(f"written: {output}/ ({MODEL}, {REPORT})", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -135,7 +166,7 @@ def status(
     kit: Kit,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Say whether the server answers, and who is connected.
+    """Say who is connected, how far the run is, and whom it waits for.
 
     Example: [bold]intarsia federation status --kit kits/analyst[/]
     """
@@ -143,32 +174,65 @@ def status(
     from intarsia.runtime.flare.driver import Driver
 
     driver = Driver(kit)
-    now = driver.standing()
+    now, going = driver.standing()
     away = [name for name in driver.study.participants if name not in now.connected]
+    last = driver.last()
     if json:
-        print_json({"connected": now.connected, "away": away, "jobs": now.jobs, "started": now.started})
+        print_json(
+            {
+                "connected": now.connected,
+                "away": away,
+                "needed": driver.study.needed,
+                "jobs": now.jobs,
+                "started": now.started,
+                "progress": going,
+                "last": last,
+            }
+        )
         return
-    out.print(plain(f"connected: {', '.join(now.connected) or 'nobody'}"))
+    out.print(plain(f"connected: {', '.join(now.connected) or 'nobody'} ({driver.study.needed} needed)"))
     if away:
         out.print(plain(f"away: {', '.join(away)}"))
-    out.print(plain(f"runs going on: {len(now.jobs)}"))
+    if going.get("exchange"):
+        round_ = f" {going['round']}" if going.get("round") else ""
+        waiting = ", ".join(going["waiting"]) or "nobody"
+        out.print(plain(f"running: {going['phase']}{round_}; waiting for {waiting}"))
+    elif now.jobs:
+        out.print(plain("running: starting"))
+    elif last:
+        out.print(plain(f"last run: {last['state']} at {last['at']}: {last['why']}"), soft_wrap=True)
+    else:
+        out.print(plain("nothing was run with this kit yet"))
 
 
 @federation.command()
-def result(
-    kit: Kit,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the study.")] = Path("study"),
-) -> None:
+def result(kit: Kit, output: Output = Path("study")) -> None:
     """Fetch what the last run that ended found; nobody is asked anything.
 
     Example: [bold]intarsia federation result --kit kits/analyst -o study/[/]
     """
     engine()
-    from intarsia.estimators import load
     from intarsia.runtime.flare.driver import Driver
 
     Driver(kit).fetch(output / MODEL)
-    found = load(output / MODEL)
-    found.report(output / REPORT)
-    out.print(str(found), highlight=False)
-    out.print(f"written: {output}/ ({MODEL}, {REPORT})", highlight=False, markup=False, soft_wrap=True)
+    _written(output)
+
+
+@federation.command()
+def report(
+    kit: Kit,
+    output: Output = Path("study"),
+    open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+) -> None:
+    """Write the report of the study anew; the model is fetched from the server if it is not there.
+
+    Example: [bold]intarsia federation report --kit kits/analyst -o study/ --open[/]
+    """
+    engine()
+    from intarsia.runtime.flare.driver import Driver
+
+    if not (output / MODEL).is_file():
+        Driver(kit).fetch(output / MODEL)
+    _written(output)
+    if open_it:
+        webbrowser.open((output / REPORT).resolve().as_uri())

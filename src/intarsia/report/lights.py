@@ -32,6 +32,7 @@ def lights_of(
 ) -> tuple[Light, ...]:
     """Every condition that can be looked at, in the order of the method."""
     return (
+        *_answered(outcome, run),
         _overlap(assumptions, bridges, len(parties)),
         *_shared_columns_tell(outcome),
         *_same_meaning(outcome),
@@ -44,6 +45,27 @@ def lights_of(
         *_cells(parties, columns),
         *_few_rows(releases),
         *_differences(run),
+    )
+
+
+def _answered(outcome: Outcome, run: RunRecord | None) -> Iterator[Light]:
+    """Where a quorum went on without somebody."""
+    if run is None or not run.absent:
+        return
+    about = "Everybody answered every question"
+    never = [name for name in run.absent if name not in outcome.participants or not outcome.sizes[name].any()]
+    missed = [f"{name} ({len(phases)} of {len(run.exchanges)})" for name, phases in run.absent.items()]
+    seen = f"Exchanges went on without {quote(missed)}."
+    if never:
+        seen += f" No row of {quote(never)} has a label: the result is the others'."
+    early = [name for name, phases in run.absent.items() if "summarize" in phases and name not in never]
+    if early:
+        seen += f" {quote(early)} came after the groups were found, and had no part in that."
+    yield Light(
+        about,
+        State.BAD if never else State.CAUTION,
+        seen,
+        "A run with everybody: the same study with another seed, once they are there.",
     )
 
 

@@ -100,6 +100,16 @@ class Recorder:
         return tuple(Suppressed(*key, most) for key, most in self._kept_back.items())
 
     @property
+    def absent(self) -> dict[str, tuple[str, ...]]:
+        """By participant, the exchanges that it was asked in and did not answer."""
+        found: dict[str, tuple[str, ...]] = {}
+        for now in self._exchanges:
+            for name in now.bytes_in:
+                if name not in now.seconds:
+                    found[name] = (*found.get(name, ()), now.phase)
+        return found
+
+    @property
     def differences(self) -> dict[str, int]:
         """By participant, the fewest rows by which two of its sums differ that belong together."""
         return dict(self._differences)

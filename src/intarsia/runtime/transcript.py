@@ -101,6 +101,11 @@ class Transcript:
         """How many exchanges were begun."""
         return sum(1 for path in self.folder.iterdir() if path.is_dir() and path.name.isdigit())
 
+    @property
+    def n_answers(self) -> int:
+        """How many replies are there."""
+        return sum(1 for _ in self.folder.glob("*/*.reply"))
+
     def opened(self, exchange: int, requests: Mapping[str, Request]) -> dict[str, Answered]:
         """Begin an exchange, or come back to it: the replies that are there already.
 

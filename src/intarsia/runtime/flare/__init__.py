@@ -7,6 +7,8 @@
 ``gate``           the way out of a participant
 ``executor``       the way in
 ``controller``     runs an algorithm at the server
+``asking``         a request to everybody, and who answers
+``presence``       who is there
 ``job``            what is submitted: settings, no code
 ``driver``         submits, waits, submits again
 =================  =====================================================================================

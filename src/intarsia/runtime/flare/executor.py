@@ -38,11 +38,12 @@ class Answering(Executor):
                 kit = Path(fl_ctx.get_engine().get_workspace().get_root_dir())
                 self._site = Site(name, kit, self._run)
             reply = encode(self._site.answer(data))
-        except IntarsiaError as error:
-            self.log_exception(fl_ctx, "the request could not be answered")  # into the site's own log
-            reply = encode(Failure(error=type(error).__name__, message=f"participant {name!r}: {error}"))
+        except IntarsiaError as error:  # about files and settings of its own, which are nobody else's business
+            self._log(fl_ctx)
+            text = f"participant {name!r} cannot take part ({type(error).__name__}); its own log says why."
+            reply = encode(Failure(error=type(error).__name__, message=text))
         except Exception as error:  # noqa: BLE001
-            self.log_exception(fl_ctx, "the request could not be answered")
+            self._log(fl_ctx)
             text = f"participant {name!r} failed with a {type(error).__name__}"
             reply = encode(Failure(error="LocalAlgorithmError", message=text))
         result = Shareable()
@@ -53,3 +54,7 @@ class Answering(Executor):
             "sha256": sha256(data).hexdigest(),
         }  # for the gate's log; it goes no farther
         return result
+
+    def _log(self, fl_ctx: FLContext) -> None:
+        """Into the site's own log, and not among the errors that an administrator may ask for."""
+        self.log_exception(fl_ctx, "the request could not be answered", fire_event=False)

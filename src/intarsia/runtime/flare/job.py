@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +23,30 @@ def run_of(study: Study, algorithm: Algorithm) -> str:
     return digest_of(as_json(algorithm), study.participants)
 
 
-def write_job(folder: Path, study: Study, algorithm: Algorithm, settings: dict[str, Any]) -> Path:
-    """Write the folder of a job that runs this algorithm; ``settings`` are for the record only."""
+def write_job(
+    folder: Path, study: Study, algorithm: Algorithm, settings: dict[str, Any], present: Sequence[str] | None = None
+) -> Path:
+    """Write the folder of a job that runs this algorithm at those who are there; ``settings`` are for the record only."""
     what = as_json(algorithm)
     config = folder / "app" / "config"
     config.mkdir(parents=True)
     everybody = list(study.participants)
+    there = everybody if present is None else [name for name in everybody if name in present]
+    quorum = min(study.needed, len(there))
     meta = {
         "name": study.name,
         "resource_spec": {},
-        "deploy_map": {"app": ["server", *everybody]},
-        "min_clients": len(everybody),
-        "mandatory_clients": everybody,
+        "deploy_map": {"app": ["server", *there]},
+        "min_clients": quorum,
+        "mandatory_clients": there if quorum == len(there) else [],
     }
-    arguments = {"algorithm": what, "participants": everybody, "deadline": study.deadline, "settings": settings}
+    arguments = {
+        "algorithm": what,
+        "participants": everybody,
+        "quorum": quorum,
+        "deadline": study.deadline,
+        "settings": settings,
+    }
     server = {
         "format_version": 2,
         "server": {"task_request_interval": _ASK_EVERY},

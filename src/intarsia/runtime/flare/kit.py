@@ -147,7 +147,8 @@ def _lock_site(kit: Path) -> None:
     _write(local / "resources.json", resources)
     scope = {"name": "intarsia", "properties": {}, "task_result_filters": [{"path": GATE}], "task_data_filters": []}
     _write(local / "privacy.json", {"scopes": [scope], "default_scope": "intarsia"})
-    _write(local / "authorization.json", _permissions())
+    # nobody looks into a site: what it logs of errors may tell of rows
+    _write(local / "authorization.json", _permissions(_NOTHING | {"submit_job": "any"}))
 
 
 def _lock_server(kit: Path) -> None:
@@ -157,7 +158,7 @@ def _lock_server(kit: Path) -> None:
     resources["class_list_enforcement_mode"] = "enforce"
     resources["components"] = [c for c in resources["components"] if c["id"] != "log_receiver"]
     _write(local / "resources.json", resources)
-    _write(local / "authorization.json", _permissions())
+    _write(local / "authorization.json", _permissions(_RIGHTS | _NEVER))
     settle_server(kit)
 
 
@@ -174,8 +175,7 @@ def settle_server(kit: Path) -> None:
     _write(path, resources)
 
 
-def _permissions() -> dict[str, Any]:
-    lead = _RIGHTS | _NEVER
+def _permissions(lead: dict[str, str]) -> dict[str, Any]:
     roles = {"lead": lead, "project_admin": _NOTHING, "org_admin": _NOTHING, "member": _NOTHING}
     return {"format_version": "1.0", "permissions": roles}
 

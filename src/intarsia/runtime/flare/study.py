@@ -6,6 +6,7 @@
     participants = ["cleveland", "hungary"]
     method = "federated"            # or "one_shot"
     n_clusters = 2                  # or "auto"
+    quorum = 2                      # so many answers are enough; all, unless said
     deadline = 600                  # seconds that one exchange may take
 
     [server]
@@ -50,7 +51,13 @@ class Study:
     host: str = "localhost"
     port: int = 8102
     deadline: int = 600
+    quorum: int | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def needed(self) -> int:
+        """How many must answer for a run to go on; all, unless said."""
+        return len(self.participants) if self.quorum is None else self.quorum
 
     @property
     def analyst(self) -> str:
@@ -91,6 +98,8 @@ def _check(study: Study) -> None:
         raise SettingError("participants must be named, each once.")
     if study.method not in KINDS:
         raise SettingError(f"method must be one of {tuple(KINDS)}. Got {study.method!r} instead.")
+    if not 1 <= study.needed <= len(names):
+        raise SettingError(f"quorum must be from 1 to {len(names)}, the number of participants. Got {study.needed}.")
     if not 1 <= study.port <= 65_535 or study.deadline < 1:
         raise SettingError("port must be from 1 to 65535, and deadline a number of seconds from 1.")
 
