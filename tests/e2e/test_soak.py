@@ -1,0 +1,109 @@
+"""Kill -9 at random moments, one run after the other: the answer is the right one, and nothing is asked twice."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+
+import intarsia
+from intarsia import ReleasePolicy
+
+pytest.importorskip("nvflare")
+psutil = pytest.importorskip("psutil")
+import msgspec  # noqa: E402
+
+from intarsia.runtime.transcript import Answer, Questions, _read  # noqa: E402
+from tests.e2e.federations import Federation  # noqa: E402
+from tests.e2e.test_federation import assert_same  # noqa: E402
+
+pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
+RUNS = int(os.environ.get("INTARSIA_SOAK", "10"))  # in each of three federations
+SECONDS = 150.0  # that a run may take, whatever dies
+
+
+def tables(rng):
+    side = 4 * (np.arange(80) % 3)
+    return {
+        name: pl.DataFrame({c: rng.normal(size=80) + side for c in columns})
+        for name, columns in {"a": "uvw", "b": "vwx", "c": "wxyu"}.items()
+    }
+
+
+def ask_with(federation, seed):
+    """The same federation, another run: what a run is called depends on its settings."""
+    path = federation.folder / "kits" / "analyst" / "study.json"
+    said = msgspec.json.decode(path.read_bytes())
+    said["settings"]["random_state"] = seed
+    path.write_bytes(msgspec.json.encode(said))
+
+
+def server_job(federation):
+    for process in federation.job_processes("server"):
+        process.kill()
+
+
+def site_job(federation, name):
+    for process in federation.job_processes(name):
+        process.kill()
+
+
+def restarted(federation, name):
+    federation.kill(name)
+    time.sleep(0.5)
+    federation.start(name)
+
+
+@pytest.mark.parametrize(("part", "method"), [(0, "federated"), (1, "federated"), (2, "one_shot")])
+def test_whatever_dies_the_run_ends_with_the_right_answer(part, method, tmp_path):
+    rng = np.random.default_rng(part)
+    held = tables(rng)
+    victims = ("site", "its job", "server", "server's job", "driver")
+    with Federation(tmp_path, held, method, k=3) as federation:
+        for k in range(RUNS):
+            seed = 1000 * part + k
+            victim, name = victims[(k + part) % len(victims)], str(rng.choice(list(held)))
+            moment, delay = int(rng.integers(0, 16 if method == "federated" else 6)), float(rng.uniform(0, 0.4))
+            ask_with(federation, seed)
+            for who in held:
+                (federation.folder / "kits" / who / "releases.jsonl").unlink(missing_ok=True)
+            earlier = federation.kept()
+            so_far, started = federation.answered(), time.monotonic()
+            process = federation.begin(SECONDS)
+            federation.wait_for(so_far + moment) if moment else time.sleep(float(rng.uniform(0, 8)))
+            time.sleep(delay)
+            match victim:
+                case "site":
+                    restarted(federation, name)
+                case "its job":
+                    site_job(federation, name)
+                case "server":
+                    restarted(federation, "server")
+                case "server's job":
+                    server_job(federation)
+                case _:
+                    process.kill()
+                    process.wait()
+            before = federation.kept() - earlier
+            whole(federation)
+            if victim == "driver":
+                process = federation.begin(SECONDS)
+            assert process.wait(SECONDS) == 0, federation.log()
+            whole(federation)
+            what = f"run {k} of {part}: {victim} ({name}) after {moment} answers and {delay:.1f} s"
+            print(f"{what}: done in {time.monotonic() - started:.0f} s", flush=True)  # noqa: T201
+            assert_same(
+                federation, intarsia.cluster(held, 3, method=method, random_state=seed, release=ReleasePolicy())
+            )
+            for who, digest in before:
+                assert federation.released(who).count(digest) == 1, what
+
+
+def whole(federation):
+    """No file of a transcript is ever half there."""
+    for path in federation.folder.glob("kits/server/runs/*/*/*"):
+        if not path.name.startswith(".intarsia-"):
+            assert _read(path, Questions if path.name == "questions" else Answer) is not None, path
