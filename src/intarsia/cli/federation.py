@@ -33,6 +33,8 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
     from intarsia.estimators.recording import plain as plain_setting
 
     settings = {"random_state": 0, **study.settings}
+    if "release" in settings:
+        raise SettingError("release rules are a table of the study, [release], not a setting of the method.")
     if own := [name for name in OF_THE_SITE if name in settings]:
         raise SettingError(
             f"each participant decides on {quote(own)} itself. Hint: intarsia participant serve --{own[0]} …"
@@ -76,11 +78,25 @@ def init(
     from intarsia.runtime.flare.study import read_study
 
     agreed = read_study(study)
-    algorithm_of(agreed)  # so that settings that make no sense are refused now
+    _check_rules(agreed)
     kits = write_kits(agreed, output, metric=str(agreed.settings.get("metric", "euclidean")))
     for name, where in kits.items():
         out.print(plain(f"{name}: {where}"), soft_wrap=True)
     out.print(plain("Each folder goes to its party alone, over a way that you trust; README.md in it says what to do."))
+
+
+def _check_rules(study: Study) -> None:
+    """Refuse settings that make no sense, and rules under which the study could never run."""
+    from intarsia.runtime.flare.rules import forbidden, rounds_beyond
+
+    algorithm, _ = algorithm_of(study)
+    if why := forbidden(algorithm, study.release):
+        raise SettingError(
+            f"the study's own release rules forbid what its settings ask for: {why} Hint: other settings, or the rule in "
+            "[release]; participants see it before they agree, and may refuse."
+        )
+    if told := rounds_beyond(algorithm, study.release):
+        _tell(f"Warning: {told}")
 
 
 @federation.command()

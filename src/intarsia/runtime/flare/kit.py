@@ -86,7 +86,7 @@ def write_kits(study: Study, folder: Path, metric: str = "euclidean") -> dict[st
         _lock_server(made / SERVER)
         for name in study.participants:
             _lock_site(made / name)
-            write_settings(made / name / "local", LocalSettings(metric=metric))
+            write_settings(made / name / "local", LocalSettings(metric=metric, release=study.release))
         for name in (SERVER, ANALYST, AUTHORITY, *study.participants):
             (made / name / STUDY).write_bytes(msgspec.json.format(msgspec.json.encode(study)) + b"\n")
             kind = name if name in _READ_ME else "participant"

@@ -9,6 +9,9 @@ Nothing of this comes from a job. ``local/intarsia.toml`` in the participant's k
     missing = "observed"
     metric = "euclidean"            # as agreed in the study
 
+    [release]                       # what may leave: as the study proposed, until the participant changes it
+    min_cluster_size = 10
+
 In the kit's folder the participant keeps ``labels.csv``, ``releases.jsonl`` and the question that a later one refers to.
 """
 
@@ -19,7 +22,7 @@ import csv
 import io
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,6 +35,7 @@ from intarsia.messages import Assign, Failure, Label, Reply, Request, Summarize,
 from intarsia.participant import Gate, Journal, Participant
 from intarsia.policy import ReleasePolicy
 from intarsia.releases import tag_of
+from intarsia.runtime.flare.rules import as_table, rules_from
 from intarsia.storage import write_whole
 
 SETTINGS = "intarsia.toml"
@@ -49,19 +53,16 @@ class LocalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     local: str | None = None
     missing: str = "observed"
     metric: str = "euclidean"
-    min_cluster_size: int | None = None
-
-    @property
-    def policy(self) -> ReleasePolicy:
-        """The participant's own rules: the usual ones, but for what the file says."""
-        return ReleasePolicy() if self.min_cluster_size is None else ReleasePolicy(self.min_cluster_size)
+    release: ReleasePolicy = ReleasePolicy()
 
 
 def read_settings(folder: Path) -> LocalSettings:
     """The settings in a kit's ``local`` folder."""
     path = folder / SETTINGS
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), LocalSettings)
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        rules = rules_from(found.pop("release", {}), f"[release] of {path}")
+        return msgspec.structs.replace(msgspec.convert(found, LocalSettings), release=rules)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -73,13 +74,14 @@ def read_settings(folder: Path) -> LocalSettings:
 def write_settings(folder: Path, settings: LocalSettings) -> None:
     """Write ``local/intarsia.toml``."""
     said = msgspec.to_builtins(settings)
-    lines = [f"{key} = {_toml(value)}\n" for key, value in said.items() if value is not None]
-    write_whole(folder / SETTINGS, "".join(lines).encode())
+    said.pop("release", None)
+    lines = [*entries(said), "", "[release]", *entries(as_table(settings.release)), ""]
+    write_whole(folder / SETTINGS, "\n".join(lines).encode())
 
 
-def _toml(value: Any) -> str:
-    # a JSON string is a TOML string, and a JSON list a TOML list
-    return msgspec.json.encode(value).decode()
+def entries(said: Mapping[str, Any]) -> list[str]:
+    """Lines of TOML: a JSON string is a TOML string, and a JSON list a TOML list."""
+    return [f"{key} = {msgspec.json.encode(value).decode()}" for key, value in said.items() if value is not None]
 
 
 def local_algorithm(text: str | None) -> Any:
@@ -125,7 +127,7 @@ def load_participant(
             raise InputError(f"{name!r} has no column {quote(missing)}. It has {quote(columns)}.")
         columns = {column: columns[column] for column in settings.columns}
     held = settle_missing(read_table(columns, name), settings.missing)
-    gate = Gate(settings.policy, journal)
+    gate = Gate(settings.release, journal)
     return Participant(held, local_algorithm(settings.local), settings.metric, settings.missing, gate), ids
 
 

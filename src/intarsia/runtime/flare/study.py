@@ -7,6 +7,7 @@
     method = "federated"            # or "one_shot"
     n_clusters = 2                  # or "auto"
     deadline = 600                  # seconds that one exchange may take
+    quorum = 2                      # so many participants are enough; all, unless said
 
     [server]
     host = "coordinator.example.org"
@@ -15,13 +16,17 @@
     [settings]                      # of the method, as in intarsia.cluster
     scale = "auto"
     random_state = 0
+
+    [release]                       # what kits start with; each participant's own rules win
+    min_cluster_size = 10
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -30,6 +35,8 @@ import msgspec
 
 from intarsia.algorithms import Algorithm, FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import InputError, ProtocolError, SettingError, quote
+from intarsia.policy import ReleasePolicy
+from intarsia.runtime.flare.rules import rules_from
 
 KINDS: dict[str, type[FederatedAlgorithm | OneShotAlgorithm]] = {
     "federated": FederatedAlgorithm,
@@ -37,6 +44,7 @@ KINDS: dict[str, type[FederatedAlgorithm | OneShotAlgorithm]] = {
 }
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")  # it becomes the name in a certificate, and of a folder
 _TAKEN = {"server", "analyst", "authority"}
+_SERVER = ("host", "port")
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,13 @@ class Study:
     port: int = 8102
     deadline: int = 600
     settings: dict[str, Any] = field(default_factory=dict)
+    quorum: int | None = None
+    release: ReleasePolicy = field(default_factory=ReleasePolicy)
+
+    @property
+    def enough(self) -> int:
+        """So many participants are enough to go on with."""
+        return len(self.participants) if self.quorum is None else self.quorum
 
     @property
     def analyst(self) -> str:
@@ -66,17 +81,23 @@ def read_study(path: Path) -> Study:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not TOML: {type(error).__name__}.") from error
-    server = found.pop("server", {})
-    flat = found | {key: server[key] for key in ("host", "port") if isinstance(server, dict) and key in server}
+    server, release = found.pop("server", {}), found.pop("release", {})
+    if not isinstance(server, dict):
+        raise SettingError(f"{path}: server must be a table with host and port.")
+    _known(path, found, [*(name for name in Study.__dataclass_fields__ if name not in _SERVER), "server"])
+    _known(f"[server] of {path}", server, _SERVER)
     try:
-        study = msgspec.convert(flat, Study)
+        study = msgspec.convert(found | server, Study)
     except msgspec.ValidationError as error:
         raise SettingError(f"{path}: {error}.") from None
-    known = set(Study.__dataclass_fields__)
-    if strange := [key for key in flat if key not in known]:
-        raise SettingError(f"{path} has entries that mean nothing: {quote(strange)}. There are {', '.join(known)}.")
+    study = replace(study, release=rules_from(release, f"[release] of {path}"))
     _check(study)
     return study
+
+
+def _known(where: object, said: dict[str, Any], names: Sequence[str]) -> None:
+    if strange := [key for key in said if key not in names]:
+        raise SettingError(f"{where} has entries that mean nothing: {quote(strange)}. There are {', '.join(names)}.")
 
 
 def _check(study: Study) -> None:
@@ -93,6 +114,8 @@ def _check(study: Study) -> None:
         raise SettingError(f"method must be one of {tuple(KINDS)}. Got {study.method!r} instead.")
     if not 1 <= study.port <= 65_535 or study.deadline < 1:
         raise SettingError("port must be from 1 to 65535, and deadline a number of seconds from 1.")
+    if not 1 <= study.enough <= len(names):
+        raise SettingError(f"quorum must be from 1 to the {len(names)} participants. Got {study.enough} instead.")
 
 
 def as_json(algorithm: Algorithm) -> dict[str, Any]:
