@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import getpass
 import json as jsonlib
+import platform
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich import box
@@ -97,6 +100,9 @@ def preview(
     allow_discrete: Discrete = None,
     allow_any_covariance: AnyCovariance = None,
     max_rounds: MaxRounds = None,
+    form: Annotated[
+        Path | None, typer.Option("--form", help="Write a form of consent here, to be read and filled in.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Print the messages that would leave, field by field and in full, without any network.
@@ -108,14 +114,16 @@ def preview(
     )
     settings = _settings(kit, table, _chosen(column, columns), id_column, local, missing, rules)
     study, name = _study_for(kit, clusters, one_shot=one_shot)
-    messages = _messages(settings, study, name)
+    seen = _messages(settings, study, name)
     if json:
-        print_json([_as_json(reply) for reply in messages])
-        return
-    _show_rules(settings)
-    for reply in messages:
-        _show(reply)
-        out.print(plain(jsonlib.dumps(_as_json(reply)["values"], ensure_ascii=False)), soft_wrap=True)
+        print_json(seen.said)
+    else:
+        _show_rules(settings)
+        for said in seen.said:
+            _show(said)
+            out.print(plain(jsonlib.dumps(said["values"], ensure_ascii=False)), soft_wrap=True)
+    if form is not None:
+        _write_form(form, kit, seen)
 
 
 @participant.command()
@@ -134,15 +142,19 @@ def serve(
     allow_discrete: Discrete = None,
     allow_any_covariance: AnyCovariance = None,
     max_rounds: MaxRounds = None,
-    consent: Annotated[bool, typer.Option("--consent", help="Do not ask; what would leave is agreed to.")] = False,
+    consent: Annotated[
+        Path | None, typer.Option("--consent", help="A form that preview --form wrote, filled in; nobody is asked.")
+    ] = None,
 ) -> None:
     """Check the table, say what would leave, and take part until stopped. Labels are written into the kit's folder.
 
     Example: [bold]intarsia participant serve --kit kit/ --table data.parquet[/]
     """
     engine()
+    from intarsia.runtime.flare.consent import CONSENT
     from intarsia.runtime.flare.kit import command_of
     from intarsia.runtime.flare.site import write_settings
+    from intarsia.storage import write_whole
 
     rules = _rules(
         min_cluster_size, small, round_counts_to, allow_extremes, allow_discrete, allow_any_covariance, max_rounds
@@ -150,15 +162,42 @@ def serve(
     settings = _settings(kit, table, _chosen(column, columns), id_column, local, missing, rules)
     study, name = _study_for(kit)
     _show_rules(settings)
-    for reply in _messages(settings, study, name):
-        _show(reply)
-    if not consent:
-        if not sys.stdin.isatty():
-            raise SettingError("nobody is there to agree to what leaves. Hint: --consent, or a terminal.")
-        typer.confirm("May summaries like these leave, for this study?", abort=True)
+    seen = _messages(settings, study, name)
+    for said in seen.said:
+        _show(said)
+    write_whole(kit / CONSENT, _agreed(consent, seen).encode())
     write_settings(kit / "local", settings)
     err.print(plain(f"serving as {name!r}; labels will be in {kit / 'labels.csv'}"), soft_wrap=True)
     become(*command_of(kit))
+
+
+def _agreed(form: Path | None, seen: Seen) -> str:
+    """Consent to these terms: by a form that was filled in, or by whoever sits at the terminal."""
+    from intarsia.runtime.flare.consent import check_form, form_of
+
+    if form is not None:
+        return check_form(form, seen.terms)
+    if not sys.stdin.isatty():
+        raise SettingError(
+            "nobody is there to agree to what leaves. Hint: a terminal, or a form that was filled in: "
+            "intarsia participant preview --kit … --table … --form consent.toml, then serve --consent consent.toml."
+        )
+    out.print(plain(f"columns that take part: {', '.join(seen.terms['columns'])}"), soft_wrap=True)
+    typer.confirm("May summaries like these leave, for this study?", abort=True)
+    who = f"{getpass.getuser()}, at the terminal of {platform.node()}"
+    return form_of(seen.terms, seen.said, who, datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _write_form(form: Path, kit: Path | None, seen: Seen) -> None:
+    from intarsia.runtime.flare.consent import BY, ON, form_of
+    from intarsia.storage import write_whole
+
+    if kit is None:
+        raise SettingError("consent is to a study. Hint: --kit, the folder that was made for you.")
+    if form.exists():
+        raise SettingError(f"{form} is there already. Hint: another name; somebody may have filled it in.")
+    write_whole(form, form_of(seen.terms, seen.said).encode())
+    err.print(plain(f"written: {form}, to be read; {BY} and {ON} are to be filled in"), soft_wrap=True)
 
 
 def _chosen(column: list[str] | None, columns: str | None) -> tuple[str, ...]:
@@ -219,13 +258,21 @@ def _study_for(kit: Path | None, clusters: int | None = None, *, one_shot: bool 
     return study_of(kit), name_of(kit)
 
 
-def _messages(settings: LocalSettings, study: Study, name: str) -> list[Reply]:
+class Seen(NamedTuple):
+    """What somebody agrees to, and the messages that would leave."""
+
+    terms: dict[str, Any]
+    said: list[dict[str, Any]]
+
+
+def _messages(settings: LocalSettings, study: Study, name: str) -> Seen:
     """The answers to the first questions, as if nobody else took part: in a run, units are those of everybody."""
     from intarsia.messages import Failure
     from intarsia.releases import tag_of
     from intarsia.runtime.base import exception_of
+    from intarsia.runtime.flare.consent import terms_of
     from intarsia.runtime.flare.rules import forbidden, rounds_beyond
-    from intarsia.runtime.flare.site import load_participant
+    from intarsia.runtime.flare.site import participant_of, read_rows
 
     algorithm, _ = algorithm_of(study)
     if why := forbidden(algorithm, settings.release):
@@ -234,19 +281,21 @@ def _messages(settings: LocalSettings, study: Study, name: str) -> list[Reply]:
         )
     if told := rounds_beyond(algorithm, settings.release):
         err.print(plain(f"Warning: {told}"), soft_wrap=True)
-    held, _ = load_participant(name, settings)
-    replies: list[Reply] = []
+    columns = read_rows(name, settings).columns
+    terms = terms_of(study, name, settings, columns)
+    held = participant_of(name, settings, columns)
+    said: list[dict[str, Any]] = []
     step = algorithm.start((name,))
     while step.result is None and tag_of(step.requests[name]) in _ASKED:
         reply = held.handle(step.requests[name])
         if isinstance(reply, Failure):
             raise exception_of(reply)
-        replies.append(reply)
+        said.append(_as_json(reply))
         try:
             step = algorithm.advance(step.state, {name: reply})
         except IntarsiaError:
             break  # alone it has too little to go on, which is nobody's fault
-    return replies
+    return Seen(terms, said)
 
 
 def _show_rules(settings: LocalSettings) -> None:
@@ -275,8 +324,7 @@ def _as_json(reply: Reply) -> dict[str, Any]:
     return {"message": tag_of(reply), "bytes": len(encode(reply)), "fields": fields, "values": values}
 
 
-def _show(reply: Reply) -> None:
-    said = _as_json(reply)
+def _show(said: dict[str, Any]) -> None:
     view = Table(
         box=box.SIMPLE_HEAD, title=f"{said['message']}, {said['bytes']} bytes", title_justify="left", title_style="bold"
     )

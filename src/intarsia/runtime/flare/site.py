@@ -24,7 +24,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -41,6 +41,7 @@ from intarsia.storage import write_whole
 SETTINGS = "intarsia.toml"
 LABELS = "labels.csv"
 _RUN = re.compile(r"[0-9a-f]{16}")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _CLUSTERER = re.compile(r"[A-Z][A-Za-z]+")
 
 
@@ -80,8 +81,21 @@ def write_settings(folder: Path, settings: LocalSettings) -> None:
 
 
 def entries(said: Mapping[str, Any]) -> list[str]:
-    """Lines of TOML: a JSON string is a TOML string, and a JSON list a TOML list."""
-    return [f"{key} = {msgspec.json.encode(value).decode()}" for key, value in said.items() if value is not None]
+    """Lines of TOML."""
+    return [f"{_key(key)} = {_toml(value)}" for key, value in said.items() if value is not None]
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _toml(key)
+
+
+def _toml(value: Any) -> str:
+    """A JSON string is a TOML string, but for one character; a table in a line looks otherwise."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(entries(value)) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
 
 
 def local_algorithm(text: str | None) -> Any:
@@ -107,10 +121,15 @@ def _no_clusterer(text: str) -> NoReturn:
     ) from None
 
 
-def load_participant(
-    name: str, settings: LocalSettings, journal: Journal | None = None
-) -> tuple[Participant, list[Any] | None]:
-    """The participant with its table, and what names its rows; what it releases goes into the journal."""
+class Rows(NamedTuple):
+    """The columns that take part, and what names the rows."""
+
+    columns: dict[str, Any]
+    ids: list[Any] | None
+
+
+def read_rows(name: str, settings: LocalSettings) -> Rows:
+    """The participant's table, as far as it takes part."""
     if not settings.table:
         raise SettingError(
             f"participant {name!r} has no table. Hint: intarsia participant serve --kit … --table data.csv"
@@ -126,9 +145,24 @@ def load_participant(
         if missing := [column for column in settings.columns if column not in columns]:
             raise InputError(f"{name!r} has no column {quote(missing)}. It has {quote(columns)}.")
         columns = {column: columns[column] for column in settings.columns}
+    return Rows(columns, ids)
+
+
+def participant_of(
+    name: str, settings: LocalSettings, columns: dict[str, Any], journal: Journal | None = None
+) -> Participant:
+    """The participant with these columns, behind its own rules; what it releases goes into the journal."""
     held = settle_missing(read_table(columns, name), settings.missing)
     gate = Gate(settings.release, journal)
-    return Participant(held, local_algorithm(settings.local), settings.metric, settings.missing, gate), ids
+    return Participant(held, local_algorithm(settings.local), settings.metric, settings.missing, gate)
+
+
+def load_participant(
+    name: str, settings: LocalSettings, journal: Journal | None = None
+) -> tuple[Participant, list[Any] | None]:
+    """The participant with its table, and what names its rows."""
+    rows = read_rows(name, settings)
+    return participant_of(name, settings, rows.columns, journal), rows.ids
 
 
 class Site:
