@@ -15,7 +15,7 @@ from rich import box
 from rich.table import Table
 
 from intarsia.cli.console import err, out, plain, print_json
-from intarsia.cli.federation import Kit, algorithm_of, become, engine
+from intarsia.cli.federation import Kit, algorithm_of, become, check_certificates, engine
 from intarsia.exceptions import IntarsiaError, ReleaseError, SettingError
 
 if TYPE_CHECKING:
@@ -161,6 +161,7 @@ def serve(
     )
     settings = _settings(kit, table, _chosen(column, columns), id_column, local, missing, rules)
     study, name = _study_for(kit)
+    check_certificates(kit)
     _show_rules(settings)
     seen = _messages(settings, study, name)
     for said in seen.said:

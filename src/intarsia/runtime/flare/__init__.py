@@ -2,7 +2,11 @@
 
 =================  =====================================================================================
 ``study``          what a coordinator and everybody else agree on: ``study.toml``
-``kit``            a folder for each party, with its key and its locks
+``kit``            a folder for each party, with its locks
+``keys``           the authority, certificates, and how long they last
+``joining``        keys that never leave a participant
+``rules``          release rules as files say them
+``consent``        a form that says what would leave
 ``site``           a participant's own settings, and what it keeps
 ``gate``           the way out of a participant
 ``executor``       the way in

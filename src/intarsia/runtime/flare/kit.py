@@ -67,33 +67,55 @@ local/            what this participant allows. Its own rules win.
 }
 
 
-def write_kits(study: Study, folder: Path, metric: str = "euclidean") -> dict[str, Path]:
-    """One kit per participant, one for the server, one for the analyst, and the authority that signed them."""
+def write_kits(study: Study, folder: Path, *, keys_stay: bool = False) -> dict[str, Path]:
+    """One kit per participant, one for the server, one for the analyst, and the authority that signed them.
+
+    With ``keys_stay`` there are none for participants: they make their keys themselves and ask (:mod:`joining`).
+    """
+    from intarsia.runtime.flare.keys import Authority, Pair
+
     if folder.exists():
         raise SettingError(f"{folder} is there already. Hint: another --output; kits are made once.")
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
+    names = (SERVER, ANALYST, *(() if keys_stay else study.participants))
     with tempfile.TemporaryDirectory(prefix=".intarsia-", dir=folder.parent) as beside:
         made = Path(beside) / "kits"
         made.mkdir(mode=0o700)
-        _provision(study, Path(beside))
-        produced = Path(beside) / "ws" / study.name / "prod_00"
-        for was, name in ((study.host, SERVER), (study.analyst, ANALYST), *((n, n) for n in study.participants)):
-            (produced / was).rename(made / name)
-            (made / name).chmod(0o700)
-        (Path(beside) / "ws" / study.name / "state").rename(made / AUTHORITY)
-        (made / AUTHORITY).chmod(0o700)
-        _lock_server(made / SERVER)
-        for name in study.participants:
-            _lock_site(made / name)
-            write_settings(made / name / "local", LocalSettings(metric=metric, release=study.release))
-        for name in (SERVER, ANALYST, AUTHORITY, *study.participants):
-            (made / name / STUDY).write_bytes(msgspec.json.format(msgspec.json.encode(study)) + b"\n")
-            kind = name if name in _READ_ME else "participant"
-            text = _READ_ME[kind].format(study=study.name, host=study.host, port=study.port, name=name)
-            (made / name / "README.md").write_text(text, encoding="utf-8")
+        authority = Authority.make(study.name)
+        parts = provisioned(study, Path(beside))
+        for name in names:
+            pair = Pair.make()
+            finish_kit(
+                parts[name], study, name, pair.key, authority.sign(study, name, pair.public), authority.certificate
+            )
+            parts[name].rename(made / name)
+        (made / AUTHORITY).mkdir(mode=0o700)
+        authority.write(made / AUTHORITY)
+        _write_about(made / AUTHORITY, study, AUTHORITY)
         made.rename(folder)
-    return {name: folder / name for name in (SERVER, ANALYST, AUTHORITY, *study.participants)}
+    return {name: folder / name for name in (*names, AUTHORITY)}
+
+
+def finish_kit(kit: Path, study: Study, name: str, key: bytes, certificate: bytes, root: bytes) -> None:
+    """Make a kit of what the engine provides: key and certificates, locks, the study, and what to do with it."""
+    from intarsia.runtime.flare.keys import install
+
+    kit.chmod(0o700)
+    install(kit, key, certificate, root)
+    if name == SERVER:
+        _lock_server(kit)
+    elif name != ANALYST:
+        _lock_site(kit)
+        write_settings(kit / "local", LocalSettings(metric=study.metric, release=study.release))
+    _write_about(kit, study, name)
+
+
+def _write_about(kit: Path, study: Study, name: str) -> None:
+    (kit / STUDY).write_bytes(msgspec.json.format(msgspec.json.encode(study)) + b"\n")
+    text = _READ_ME[name if name in _READ_ME else "participant"]
+    said = text.format(study=study.name, host=study.host, port=study.port, name=name)
+    (kit / "README.md").write_text(said, encoding="utf-8")
 
 
 def study_of(kit: Path) -> Study:
@@ -104,7 +126,8 @@ def study_of(kit: Path) -> Study:
         raise SettingError(f"{kit} is not a kit of a federation: it has no {STUDY} that can be read.") from None
 
 
-def _provision(study: Study, beside: Path) -> None:
+def provisioned(study: Study, beside: Path) -> dict[str, Path]:
+    """The engine's own folder for each party, by name. Its keys are replaced by ours: they last for a year only."""
     builders = "nvflare.lighter.impl"
     project = {
         "api_version": 3,
@@ -135,6 +158,9 @@ def _provision(study: Study, beside: Path) -> None:
     if done.returncode or not (beside / "ws" / study.name / "prod_00" / study.host).is_dir():
         said = (done.stderr or done.stdout).strip().splitlines()[-3:]
         raise FederationError(f"the kits could not be made: {' '.join(said)}")
+    produced = beside / "ws" / study.name / "prod_00"
+    called = {SERVER: study.host, ANALYST: study.analyst} | {name: name for name in study.participants}
+    return {name: produced / was for name, was in called.items()}
 
 
 def _lock_site(kit: Path) -> None:

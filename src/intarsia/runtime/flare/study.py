@@ -43,6 +43,7 @@ KINDS: dict[str, type[FederatedAlgorithm | OneShotAlgorithm]] = {
     "one_shot": OneShotAlgorithm,
 }
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")  # it becomes the name in a certificate, and of a folder
+_HOST = re.compile(r"[A-Za-z0-9.:-]{1,63}")
 _TAKEN = {"server", "analyst", "authority"}
 _SERVER = ("host", "port")
 
@@ -66,6 +67,11 @@ class Study:
     def enough(self) -> int:
         """So many participants are enough to go on with."""
         return len(self.participants) if self.quorum is None else self.quorum
+
+    @property
+    def metric(self) -> str:
+        """How distances are measured; every participant must do the same."""
+        return str(self.settings.get("metric", "euclidean"))
 
     @property
     def analyst(self) -> str:
@@ -110,6 +116,10 @@ def _check(study: Study) -> None:
         )
     if not names or len(set(names)) < len(names):
         raise SettingError("participants must be named, each once.")
+    if not _HOST.fullmatch(study.host):
+        raise SettingError(
+            "host must be a name or an address of at most 63 characters: it is in the server's certificate."
+        )
     if study.method not in KINDS:
         raise SettingError(f"method must be one of {tuple(KINDS)}. Got {study.method!r} instead.")
     if not 1 <= study.port <= 65_535 or study.deadline < 1:
