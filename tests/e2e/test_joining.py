@@ -87,6 +87,22 @@ def test_a_kit_that_was_joined_is_the_one_that_would_have_been_made(kits):
     assert (kits.parent / "kit" / "startup" / "client.key").stat().st_mode & 0o077 == 0
 
 
+def test_every_kit_says_where_it_belongs_and_what_the_firewall_lets_through(kits):
+    joined(kits)
+    for kit, said in (
+        (kits / "server", "let TCP connections in on port 8102"),
+        (kits / "analyst", "let TCP connections out to localhost, port 8102"),
+        (kits / "authority", "off the network"),
+        (kits.parent / "kit", "Where: on the machine of 'hungary'"),
+    ):
+        text = (kit / "README.md").read_text()
+        assert said in text
+        assert "chmod -R go=" in text
+        assert "{" not in text
+        assert max(map(len, text.splitlines())) <= 125
+        assert not list(kit.rglob("*.sh"))  # which would start it without asking
+
+
 def request_of(path, key, *attributes):
     subject = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])
     signed = x509.CertificateSigningRequestBuilder(subject).sign(key, hashes.SHA256())

@@ -8,6 +8,7 @@
 ``rules``          release rules as files say them
 ``consent``        a form that says what would leave
 ``site``           a participant's own settings, and what it keeps
+``starter``        starts the engine, with a limit on messages
 ``gate``           the way out of a participant
 ``executor``       the way in
 ``controller``     runs an algorithm at the server

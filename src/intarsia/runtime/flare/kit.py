@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from intarsia.exceptions import FederationError, SettingError
+from intarsia.runtime.flare import starter
 from intarsia.runtime.flare.job import CONTROLLER, EXECUTOR, GATE
 from intarsia.runtime.flare.site import LocalSettings, write_settings
 from intarsia.runtime.flare.study import Study
@@ -33,36 +34,66 @@ _RIGHTS = {
 _NEVER = {"byoc": "none", "shell_commands": "none", "operate": "none", "server-predeployed-flwr": "none"}
 _NOTHING = dict.fromkeys(_RIGHTS, "none") | _NEVER
 
+_ENGINE_S_OWN = ("*.sh", "*.ipynb", "readme.txt", "*.sample")  # it starts by our commands, which ask for consent first
+_KEEP = """This folder is for {whose} alone: it holds a private key. Copy it whole, over a way that you trust
+(not by mail), and take care that only the account that runs it can read it:
+
+    chmod -R go= {folder}
+
+When its certificate ends: intarsia federation certificates --kit {folder}
+"""
+
 _READ_ME = {
-    SERVER: """The coordinator's kit of the study {study!r}.
+    SERVER: """# The server of the study {study!r}
 
-It belongs on {host}, whose port {port} the participants and the analyst reach; it dials nobody.
+Where: on the machine that everybody reaches as {host}, as any folder, here called server/.
 
-    intarsia federation start --kit .
+{keep}
+Firewall: let TCP connections in on port {port}, from the participants' and the analyst's machines. It dials nobody.
+Nothing on the way may take TLS apart: both ends show certificates.
 
-What was answered so far is in runs/: a run that dies goes on from there. Nobody else needs this folder.
+    intarsia federation start --kit server/
+
+runs/             what was answered so far: a run that dies goes on from there. Summaries are in it, no rows.
+state/            jobs of the engine.
 """,
-    ANALYST: """The analyst's kit of the study {study!r}.
+    ANALYST: """# The analyst of the study {study!r}
 
-    intarsia federation status --kit .
-    intarsia federation run --kit . -o study/
+Where: on the analyst's machine, as any folder, here called analyst/.
 
-The key in startup/ is what allows to ask. It cannot ask for anything but the messages of the closed list.
+{keep}
+Firewall: let TCP connections out to {host}, port {port}. Nothing comes in.
+
+    intarsia federation status --kit analyst/
+    intarsia federation run --kit analyst/ -o study/
+
+The key is what allows to ask. It cannot ask for anything but the messages of the closed list.
 """,
-    AUTHORITY: """The authority of the study {study!r}: the key that signed all others.
+    AUTHORITY: """# The authority of the study {study!r}
 
-Keep it where nobody reads it; no kit needs it.
+Its key says who is who: whoever has it can be anybody in this study. No kit needs it, and no machine that runs does.
+Take it off the network once the kits are made, and fetch it to approve and to renew:
+
+    intarsia federation approve NAME.request.pem --authority authority/ [--again]
+    intarsia federation renew --kit server/ --authority authority/
+
+{keep}
+approved.json     whom it has signed: fingerprints of keys, and until when.
 """,
-    "participant": """The kit of {name!r} in the study {study!r}.
+    "participant": """# {name!r} in the study {study!r}
 
-It belongs to this participant alone: the key in startup/ says who it is. It dials {host}:{port} and listens to nobody.
+Where: on the machine of {name!r} that can read its table, as any folder, here called kit/.
 
-    intarsia participant preview --kit . --table data.csv     what would leave, without any network
-    intarsia participant serve --kit . --table data.csv       take part
+{keep}
+Firewall: let TCP connections out to {host}, port {port}. Nothing comes in: it listens to nobody but itself (127.0.0.1).
+
+    intarsia participant preview --kit kit/ --table data.csv     what would leave, without any network
+    intarsia participant serve --kit kit/ --table data.csv       take part
 
 labels.csv        written here at the end of a run: the cluster of every row. It never travels.
 releases.jsonl    every message that left: fields, entries, how few rows stand behind them, bytes, digest.
-local/            what this participant allows. Its own rules win.
+consent.toml      what was agreed to, by whom and when.
+local/            what this participant allows; intarsia.toml has its rules. Its own win, and no job can change them.
 """,
 }
 
@@ -102,7 +133,11 @@ def finish_kit(kit: Path, study: Study, name: str, key: bytes, certificate: byte
     from intarsia.runtime.flare.keys import install
 
     kit.chmod(0o700)
+    for pattern in _ENGINE_S_OWN:
+        for path in kit.rglob(pattern):
+            path.unlink()
     install(kit, key, certificate, root)
+    _write(kit / "local" / "comm_config.json", starter.LIMITS)
     if name == SERVER:
         _lock_server(kit)
     elif name != ANALYST:
@@ -113,8 +148,10 @@ def finish_kit(kit: Path, study: Study, name: str, key: bytes, certificate: byte
 
 def _write_about(kit: Path, study: Study, name: str) -> None:
     (kit / STUDY).write_bytes(msgspec.json.format(msgspec.json.encode(study)) + b"\n")
-    text = _READ_ME[name if name in _READ_ME else "participant"]
-    said = text.format(study=study.name, host=study.host, port=study.port, name=name)
+    text, folder = (_READ_ME[name], f"{name}/") if name in _READ_ME else (_READ_ME["participant"], "kit/")
+    whose = f"{name!r}" if folder == "kit/" else "whoever keeps it" if name == AUTHORITY else f"whoever runs the {name}"
+    keep = _KEEP.format(whose=whose, folder=folder)
+    said = text.format(study=study.name, host=study.host, port=study.port, name=name, keep=keep)
     (kit / "README.md").write_text(said, encoding="utf-8")
 
 
@@ -221,12 +258,12 @@ def command_of(kit: Path) -> tuple[list[str], dict[str, str]]:
     study, name = study_of(kit), name_of(kit)
     if name == SERVER:
         settle_server(kit)
-        module, config, who = "server.server_train", "fed_server.json", [f"org={study.name}"]
+        which, config, who = "server", "fed_server.json", [f"org={study.name}"]
     else:
-        module, config, who = "client.client_train", "fed_client.json", [f"uid={name}", f"org={name}"]
+        which, config, who = "site", "fed_client.json", [f"uid={name}", f"org={name}"]
     (kit / "transfer").mkdir(exist_ok=True)
     settings = ["secure_train=true", *who, "config_folder=config"]
-    command = [sys.executable, "-u", "-m", f"nvflare.private.fed.app.{module}", "-m", str(kit), "-s", config]
+    command = [sys.executable, "-u", "-m", starter.__name__, which, "-m", str(kit), "-s", config]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return [*command, "--set", *settings], environment | {"MALLOC_ARENA_MAX": "2"}
 
