@@ -330,7 +330,8 @@ def test_interrupted_while_it_is_loaded_it_says_so_too(tmp_path):
 
 
 COMMANDS = ("check", "fit", "predict", "explain", "report", "demo", "datasets", "version", "federation", "participant")
-SEVERAL = {"federation": ("init", "start", "run", "status", "result"), "participant": ("preview", "serve")}
+JOINING = ("join-request", "approve", "join", "renew", "certificates")
+SEVERAL = {"federation": ("init", "start", "run", "status", "result", *JOINING), "participant": ("preview", "serve")}
 
 
 def test_every_command_has_help_with_an_example_in_80_columns(tmp_path):

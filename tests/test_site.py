@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -13,10 +15,24 @@ from sklearn.cluster import HDBSCAN
 
 from intarsia.algorithms import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.cli import main
+from intarsia.cli.federation import _check_rules
 from intarsia.exceptions import InputError, ProtocolError, SettingError
-from intarsia.messages import Assign, Describe, Description, Failure, Labelled, Summarize, encode
+from intarsia.messages import (
+    Assign,
+    Centres,
+    Describe,
+    Description,
+    Failure,
+    Labelled,
+    Refine,
+    Refinement,
+    Summarize,
+    encode,
+)
+from intarsia.policy import OPEN, ReleasePolicy
+from intarsia.runtime.flare.rules import looser, rounds_beyond
 from intarsia.runtime.flare.site import LocalSettings, Site, local_algorithm, read_settings, write_settings
-from intarsia.runtime.flare.study import as_json, digest_of, from_json, read_study
+from intarsia.runtime.flare.study import Study, as_json, digest_of, from_json, read_study
 
 RUN = "0123456789abcdef"
 
@@ -39,12 +55,28 @@ def summarize():
 
 
 def test_settings_survive_writing(tmp_path):
-    said = LocalSettings('/d/ö "x".csv', ("a", 'b"'), "id", "HDBSCAN(min_cluster_size=20)", "drop", "manhattan", 5)
+    said = LocalSettings(
+        '/d/ö "x".csv',
+        ("a", 'b"'),
+        "id",
+        "HDBSCAN(min_cluster_size=20)",
+        "drop",
+        "manhattan",
+        ReleasePolicy(9, "withhold", 3, max_rounds=None),
+    )
     write_settings(tmp_path, said)
     assert read_settings(tmp_path) == said
-    (tmp_path / "intarsia.toml").write_text('tabel = "x"')
-    with pytest.raises(SettingError, match="tabel"):
-        read_settings(tmp_path)
+    for wrong, why in (
+        ('tabel = "x"', "tabel"),
+        ("[release]\nmin_size = 3", "rules that do not exist: 'min_size'. There are min_cluster_size"),
+        ('[release]\nmin_cluster_size = "3"', "release.*Expected `int`, got `str`.*min_cluster_size"),
+        ("[release]\nmin_cluster_size = 0", "min_cluster_size must be a whole number from 1"),
+        ('[release]\nsmall = "hide"', "small must be one of"),
+        ("release = 5", "must be a table of rules"),
+    ):
+        (tmp_path / "intarsia.toml").write_text(wrong)
+        with pytest.raises(SettingError, match=why):
+            read_settings(tmp_path)
 
 
 def test_only_clusterers_of_scikit_learn_by_name_are_local_algorithms():
@@ -82,6 +114,27 @@ def test_after_a_restart_a_participant_knows_its_clusters_of_this_run_and_no_oth
     assert isinstance(Site("a", kit, "f" * 16).answer(assign), Failure)
     with pytest.raises(ProtocolError):
         Site("a", kit, "../../etc")
+
+
+def test_rounds_are_capped_over_all_runs_of_a_study_and_across_restarts(kit):
+    """Whoever asks says which run it is; another name must not be a way to ask more."""
+    write_settings(kit / "local", LocalSettings(str(kit / "data.csv"), release=ReleasePolicy(max_rounds=3)))
+    d = len(Site("a", kit, RUN).answer(encode(Describe())).features)
+
+    def refine(n):
+        centres = Centres(
+            values=np.full((1, d), float(n)), known=np.ones((1, d), dtype=bool), low=np.zeros(d), high=np.ones(d)
+        )
+        return encode(Refine(seed=0, round=n, rivals=(centres,), min_points=1, max_iter=1))
+
+    for n in range(3):
+        assert isinstance(Site("a", kit, f"{n}" * 16).answer(refine(n)), Refinement)
+    assert isinstance(
+        Site("a", kit, RUN).answer(refine(1)), Refinement
+    )  # the same question once more tells nothing new
+    reply = Site("a", kit, "e" * 16).answer(refine(3))
+    assert isinstance(reply, Failure)
+    assert reply.error == "ReleaseError"
 
 
 @given(data=st.binary(max_size=200))
@@ -128,7 +181,17 @@ def test_a_job_that_names_no_algorithm_is_refused(what):
         ("participants = ['a/b']\nname = 's'", "cannot be used"),
         ("participants = ['server']\nname = 's'", "cannot be used"),
         ("participants = ['a']\nname = 's'\nmethod = 'x'", "method must be"),
-        ("participants = ['a']\nname = 's'\nquorum = 1", "mean nothing"),
+        ("participants = ['a']\nname = 's'\nquorums = 1", "mean nothing: 'quorums'. There are name, "),
+        ("participants = ['a']\nname = 's'\nquorum = 2", "quorum must be from 1 to the 1 participants. Got 2"),
+        ("participants = ['a']\nname = 's'\nquorum = 0", "quorum must be"),
+        ("participants = ['a']\nname = 's'\nhost = 'x'", "mean nothing: 'host'"),
+        (
+            "participants = ['a']\nname = 's'\n[server]\nhots = 'x'",
+            "server.*mean nothing: 'hots'. There are host, port",
+        ),
+        ("participants = ['a']\nname = 's'\nserver = 'x'", "must be a table"),
+        ("participants = ['a']\nname = 's'\n[release]\nallow_medoids = true", "do not exist: 'allow_medoids'"),
+        ("participants = ['a']\nname = 's'\n[release]\nround_counts_to = 50", "round_counts_to must not be above"),
         ("participants = 3\nname = 's'", "participants"),
         ("x", "not TOML"),
     ],
@@ -137,6 +200,95 @@ def test_a_study_that_makes_no_sense_is_refused(text, why, tmp_path):
     (tmp_path / "study.toml").write_text(text)
     with pytest.raises(InputError, match=why):
         read_study(tmp_path / "study.toml")
+
+
+def test_a_study_has_rules_a_quorum_and_a_deadline(tmp_path):
+    (tmp_path / "study.toml").write_text(
+        "name = 's'\nparticipants = ['a', 'b', 'c']\nquorum = 2\ndeadline = 7\n"
+        "[release]\nmin_cluster_size = 12\nmax_rounds = 'any'\n"
+    )
+    study = read_study(tmp_path / "study.toml")
+    assert (study.needed, study.deadline) == (2, 7)
+    assert study.release == ReleasePolicy(12, max_rounds=None)
+    assert msgspec.json.decode(msgspec.json.encode(study), type=Study) == study
+    assert Study("s", ("a", "b")).needed == 2
+    assert Study("s", ("a", "b")).release == ReleasePolicy()
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "why"),
+    [
+        ("federated", {"scale": "minmax"}, "units 'minmax' need single cells"),
+        ("one_shot", {"density": "discrete"}, "discrete densities"),
+        ("one_shot", {"bounding_boxes": True, "force": "sampled"}, "bounding boxes"),
+        ("federated", {"release": {}}, "a table of the study"),
+    ],
+)
+def test_a_study_whose_rules_forbid_its_settings_is_refused(method, settings, why):
+    study = Study("s", ("a", "b"), method, 2, settings=settings)
+    with pytest.raises(SettingError, match=why):
+        _check_rules(study)
+    if "release" not in settings:
+        _check_rules(replace(study, release=ReleasePolicy(allow_extremes=True, allow_discrete=True)))
+
+
+def test_more_rounds_than_are_answered_are_a_warning(capsys):
+    _check_rules(Study("s", ("a", "b"), n_clusters=2, release=ReleasePolicy(max_rounds=3)))
+    assert "the study takes up to 20 rounds, and the release rules answer 3" in capsys.readouterr().err
+
+
+def test_rules_that_let_out_more_than_usual_are_named():
+    assert looser(ReleasePolicy(9, "withhold", 3, max_rounds=3)) == []
+    assert looser(OPEN) == [
+        "min_cluster_size",
+        "allow_extremes",
+        "allow_discrete",
+        "allow_any_covariance",
+        "max_rounds",
+    ]
+
+
+@pytest.fixture
+def own_kit(kit):
+    """The folder as a participant's kit, without certificates."""
+    (kit / "startup").mkdir()
+    (kit / "startup" / "fed_client.json").write_text('{"client": {"fqsn": "a"}}')
+    (kit / "study.json").write_bytes(msgspec.json.encode(Study("s", ("a", "b"), n_clusters=2)))
+    return kit
+
+
+def previewed(capsys, *words, rc=0):
+    with pytest.raises(SystemExit) as end:
+        main(["participant", "preview", *map(str, words)])
+    said = capsys.readouterr()
+    assert end.value.code == rc, said.err
+    return said.out if rc == 0 else " ".join(said.err.split())
+
+
+def test_what_is_not_said_comes_from_the_kit_and_what_is_said_wins(own_kit, capsys):
+    mine = LocalSettings(str(own_kit / "data.csv"), ("x", "y"), "patient", release=ReleasePolicy(6, round_counts_to=4))
+    write_settings(own_kit / "local", mine)
+    (described, _) = json.loads(previewed(capsys, "--kit", own_kit, "--json"))
+    assert described["values"]["n_rows"] == 40
+    assert "rules: min_cluster_size = 6" in previewed(capsys, "--kit", own_kit)
+    said = previewed(capsys, "--kit", own_kit, "--min-cluster-size", 4, "--max-rounds", "any", "--allow-extremes")
+    assert 'min_cluster_size = 4, small = "merge", round_counts_to = 4, allow_extremes = true' in said
+    assert "These let out more than usual: min_cluster_size, allow_extremes, max_rounds." in said
+    assert read_settings(own_kit / "local") == mine  # a preview changes nothing
+    (described, _) = json.loads(previewed(capsys, "--kit", own_kit, "--columns", "y", "--json"))
+    assert described["values"]["features"] == ["y"]
+    assert "an empty name" in previewed(capsys, "--kit", own_kit, "--columns", "y,", rc=1)
+    assert "small must be one of" in previewed(capsys, "--kit", own_kit, "--small", "hide", rc=1)
+    assert "max_rounds" in previewed(capsys, "--kit", own_kit, "--max-rounds", "many", rc=1)
+
+
+def test_a_study_that_asks_for_more_than_the_rules_allow_is_noticed_before_anything_leaves(own_kit, capsys):
+    study = Study("s", ("a", "b"), n_clusters=2, settings={"scale": "minmax"})
+    (own_kit / "study.json").write_bytes(msgspec.json.encode(study))
+    said = previewed(capsys, "--kit", own_kit, rc=1)
+    assert "the study asks for what your rules keep back: units 'minmax' need single cells" in said
+    assert "fewest rows behind one" in previewed(capsys, "--kit", own_kit, "--allow-extremes")
+    assert "answer 2" in str(rounds_beyond(FederatedAlgorithm(n_clusters=2), ReleasePolicy(max_rounds=2)))
 
 
 def test_a_preview_prints_the_very_messages(kit, capsys):

@@ -30,7 +30,9 @@ def free_port():
 class Federation:
     """Kits, tables and processes in one folder."""
 
-    def __init__(self, folder: Path, tables, method="federated", k=2, settings="", deadline=60, quorum=None, late=()):
+    def __init__(
+        self, folder: Path, tables, method="federated", k=2, settings="", deadline=60, quorum=None, late=(), release=""
+    ):
         self.folder, self.tables, self.running, self.late = folder, tables, {}, late
         self.names = list(tables)
         for name, table in tables.items():
@@ -38,8 +40,12 @@ class Federation:
         head = f'name = "study"\nparticipants = {json.dumps(self.names)}\nmethod = "{method}"\n'
         head += f"n_clusters = {json.dumps(k)}\ndeadline = {deadline}\n" + (f"quorum = {quorum}\n" if quorum else "")
         server = f'[server]\nhost = "localhost"\nport = {free_port()}\n'
-        (folder / "study.toml").write_text(f"{head}{server}[settings]\nrandom_state = 0\n{settings}\n")
+        (folder / "study.toml").write_text(
+            f"{head}{server}[settings]\nrandom_state = 0\n{settings}\n[release]\n{release}\n"
+        )
         self.command("federation", "init", "study.toml", "-o", "kits", check=True)
+        for name in self.names:
+            self.agree(name)
 
     def __enter__(self):
         self.start("server")
@@ -63,11 +69,22 @@ class Federation:
             timeout=timeout,
         )
 
+    def agree(self, name):
+        """Whoever answers for the data reads the form and fills it in."""
+        form = self.folder / f"{name}.consent.toml"
+        table = ("--table", f"{name}.parquet")
+        self.command(
+            "participant", "preview", "--kit", f"kits/{name}", *table, "--form", form.name, "--json", check=True
+        )
+        form.write_text(
+            form.read_text().replace('agreed_by = ""', 'agreed_by = "Dr. Who"').replace('on = ""', "on = 2026-11-15")
+        )
+
     def start(self, name):
         words = (
             ("federation", "start")
             if name == "server"
-            else ("participant", "serve", "--table", f"{name}.parquet", "--consent")
+            else ("participant", "serve", "--table", f"{name}.parquet", "--consent", f"{name}.consent.toml")
         )
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(

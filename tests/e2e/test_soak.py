@@ -14,8 +14,6 @@ from intarsia import ReleasePolicy
 
 pytest.importorskip("nvflare")
 psutil = pytest.importorskip("psutil")
-import msgspec  # noqa: E402
-
 from intarsia.runtime.transcript import Answer, Questions, _read  # noqa: E402
 from tests.e2e.federations import Federation  # noqa: E402
 from tests.e2e.test_federation import assert_same  # noqa: E402
@@ -31,14 +29,6 @@ def tables(rng):
         name: pl.DataFrame({c: rng.normal(size=80) + side for c in columns})
         for name, columns in {"a": "uvw", "b": "vwx", "c": "wxyu"}.items()
     }
-
-
-def ask_with(federation, seed):
-    """The same federation, another run: what a run is called depends on its settings."""
-    path = federation.folder / "kits" / "analyst" / "study.json"
-    said = msgspec.json.decode(path.read_bytes())
-    said["settings"]["random_state"] = seed
-    path.write_bytes(msgspec.json.encode(said))
 
 
 def server_job(federation):
@@ -62,17 +52,16 @@ def test_whatever_dies_the_run_ends_with_the_right_answer(part, method, tmp_path
     rng = np.random.default_rng(part)
     held = tables(rng)
     victims = ("site", "its job", "server", "server's job", "driver")
-    with Federation(tmp_path, held, method, k=3) as federation:
+    with Federation(tmp_path, held, method, k=3, release='max_rounds = "any"') as federation:  # of all runs together
         for k in range(RUNS):
             seed = 1000 * part + k
             victim, name = victims[(k + part) % len(victims)], str(rng.choice(list(held)))
             moment, delay = int(rng.integers(0, 16 if method == "federated" else 6)), float(rng.uniform(0, 0.4))
-            ask_with(federation, seed)
             for who in held:
                 (federation.folder / "kits" / who / "releases.jsonl").unlink(missing_ok=True)
             earlier = federation.kept()
             so_far, started = federation.answered(), time.monotonic()
-            process = federation.begin(SECONDS)
+            process = federation.begin(SECONDS, "--seed", str(seed))
             federation.wait_for(so_far + moment) if moment else time.sleep(float(rng.uniform(0, 8)))
             time.sleep(delay)
             match victim:
@@ -90,7 +79,7 @@ def test_whatever_dies_the_run_ends_with_the_right_answer(part, method, tmp_path
             before = federation.kept() - earlier
             whole(federation)
             if victim == "driver":
-                process = federation.begin(SECONDS)
+                process = federation.begin(SECONDS, "--seed", str(seed))
             assert process.wait(SECONDS) == 0, federation.log()
             whole(federation)
             what = f"run {k} of {part}: {victim} ({name}) after {moment} answers and {delay:.1f} s"

@@ -2,8 +2,13 @@
 
 =================  =====================================================================================
 ``study``          what a coordinator and everybody else agree on: ``study.toml``
-``kit``            a folder for each party, with its key and its locks
+``kit``            a folder for each party, with its locks
+``keys``           the authority, certificates, and how long they last
+``joining``        keys that never leave a participant
+``rules``          release rules as files say them
+``consent``        a form that says what would leave
 ``site``           a participant's own settings, and what it keeps
+``starter``        starts the engine, with a limit on messages
 ``gate``           the way out of a participant
 ``executor``       the way in
 ``controller``     runs an algorithm at the server

@@ -16,12 +16,14 @@ from nvflare.apis.filter import Filter
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 
-from intarsia.exceptions import ProtocolError
-from intarsia.messages import Reply, decode_reply, encode
+from intarsia.exceptions import ProtocolError, ReleaseError
+from intarsia.messages import Failure, Reply, decode_reply, encode
 from intarsia.releases import fields_of, rows_behind, tag_of
+from intarsia.runtime.flare.starter import LIMIT
 
 MESSAGE, ANSWERS = "intarsia.message", "intarsia.answers"
 RELEASES = "releases.jsonl"
+MOST = LIMIT - 1024 * 1024  # bytes; the engine puts its own around ours
 
 
 class Gate(Filter):
@@ -34,6 +36,10 @@ class Gate(Filter):
             raise ProtocolError("a result is not one of our messages")
         reply = decode_reply(data)
         out = encode(reply)
+        if len(out) > MOST:
+            text = f"an answer of {len(out)} bytes is larger than the {MOST} that one message may hold"
+            reply = Failure(error=ReleaseError.__name__, message=f"{text}. Hint: fewer columns.")
+            out = encode(reply)
         kit = Path(fl_ctx.get_engine().get_workspace().get_root_dir())
         write_down(kit / RELEASES, reply, out, shareable.get(ANSWERS))
         passed = Shareable()

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from intarsia.exceptions import FederationError, SettingError
+from intarsia.runtime.flare import starter
 from intarsia.runtime.flare.job import CONTROLLER, EXECUTOR, GATE
 from intarsia.runtime.flare.site import LocalSettings, write_settings
 from intarsia.runtime.flare.study import Study
@@ -33,67 +34,125 @@ _RIGHTS = {
 _NEVER = {"byoc": "none", "shell_commands": "none", "operate": "none", "server-predeployed-flwr": "none"}
 _NOTHING = dict.fromkeys(_RIGHTS, "none") | _NEVER
 
+_ENGINE_S_OWN = ("*.sh", "*.ipynb", "readme.txt", "*.sample")  # it starts by our commands, which ask for consent first
+_KEEP = """This folder is for {whose} alone: it holds a private key. Copy it whole, over a way that you trust
+(not by mail), and take care that only the account that runs it can read it:
+
+    chmod -R go= {folder}
+
+When its certificate ends: intarsia federation certificates --kit {folder}
+"""
+
 _READ_ME = {
-    SERVER: """The coordinator's kit of the study {study!r}.
+    SERVER: """# The server of the study {study!r}
 
-It belongs on {host}, whose port {port} the participants and the analyst reach; it dials nobody.
+Where: on the machine that everybody reaches as {host}, as any folder, here called server/.
 
-    intarsia federation start --kit .
+{keep}
+Firewall: let TCP connections in on port {port}, from the participants' and the analyst's machines. It dials nobody.
+Nothing on the way may take TLS apart: both ends show certificates.
 
-What was answered so far is in runs/: a run that dies goes on from there. Nobody else needs this folder.
+    intarsia federation start --kit server/
+
+runs/             what was answered so far: a run that dies goes on from there. Summaries are in it, no rows.
+state/            jobs of the engine.
 """,
-    ANALYST: """The analyst's kit of the study {study!r}.
+    ANALYST: """# The analyst of the study {study!r}
 
-    intarsia federation status --kit .
-    intarsia federation run --kit . -o study/
+Where: on the analyst's machine, as any folder, here called analyst/.
 
-The key in startup/ is what allows to ask. It cannot ask for anything but the messages of the closed list.
+{keep}
+Firewall: let TCP connections out to {host}, port {port}. Nothing comes in.
+
+    intarsia federation status --kit analyst/
+    intarsia federation run --kit analyst/ -o study/
+
+The key is what allows to ask. It cannot ask for anything but the messages of the closed list.
 """,
-    AUTHORITY: """The authority of the study {study!r}: the key that signed all others.
+    AUTHORITY: """# The authority of the study {study!r}
 
-Keep it where nobody reads it; no kit needs it.
+Its key says who is who: whoever has it can be anybody in this study. No kit needs it, and no machine that runs does.
+Take it off the network once the kits are made, and fetch it to approve and to renew:
+
+    intarsia federation approve NAME.request.pem --authority authority/ [--again]
+    intarsia federation renew --kit server/ --authority authority/
+
+{keep}
+approved.json     whom it has signed: fingerprints of keys, and until when.
 """,
-    "participant": """The kit of {name!r} in the study {study!r}.
+    "participant": """# {name!r} in the study {study!r}
 
-It belongs to this participant alone: the key in startup/ says who it is. It dials {host}:{port} and listens to nobody.
+Where: on the machine of {name!r} that can read its table, as any folder, here called kit/.
 
-    intarsia participant preview --kit . --table data.csv     what would leave, without any network
-    intarsia participant serve --kit . --table data.csv       take part
+{keep}
+Firewall: let TCP connections out to {host}, port {port}. Nothing comes in: it listens to nobody but itself (127.0.0.1).
+
+    intarsia participant preview --kit kit/ --table data.csv     what would leave, without any network
+    intarsia participant serve --kit kit/ --table data.csv       take part
 
 labels.csv        written here at the end of a run: the cluster of every row. It never travels.
 releases.jsonl    every message that left: fields, entries, how few rows stand behind them, bytes, digest.
-local/            what this participant allows. Its own rules win.
+consent.toml      what was agreed to, by whom and when.
+local/            what this participant allows; intarsia.toml has its rules. Its own win, and no job can change them.
 """,
 }
 
 
-def write_kits(study: Study, folder: Path, metric: str = "euclidean") -> dict[str, Path]:
-    """One kit per participant, one for the server, one for the analyst, and the authority that signed them."""
+def write_kits(study: Study, folder: Path, *, keys_stay: bool = False) -> dict[str, Path]:
+    """One kit per participant, one for the server, one for the analyst, and the authority that signed them.
+
+    With ``keys_stay`` there are none for participants: they make their keys themselves and ask (:mod:`joining`).
+    """
+    from intarsia.runtime.flare.keys import Authority, Pair
+
     if folder.exists():
         raise SettingError(f"{folder} is there already. Hint: another --output; kits are made once.")
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
+    names = (SERVER, ANALYST, *(() if keys_stay else study.participants))
     with tempfile.TemporaryDirectory(prefix=".intarsia-", dir=folder.parent) as beside:
         made = Path(beside) / "kits"
         made.mkdir(mode=0o700)
-        _provision(study, Path(beside))
-        produced = Path(beside) / "ws" / study.name / "prod_00"
-        for was, name in ((study.host, SERVER), (study.analyst, ANALYST), *((n, n) for n in study.participants)):
-            (produced / was).rename(made / name)
-            (made / name).chmod(0o700)
-        (Path(beside) / "ws" / study.name / "state").rename(made / AUTHORITY)
-        (made / AUTHORITY).chmod(0o700)
-        _lock_server(made / SERVER)
-        for name in study.participants:
-            _lock_site(made / name)
-            write_settings(made / name / "local", LocalSettings(metric=metric))
-        for name in (SERVER, ANALYST, AUTHORITY, *study.participants):
-            (made / name / STUDY).write_bytes(msgspec.json.format(msgspec.json.encode(study)) + b"\n")
-            kind = name if name in _READ_ME else "participant"
-            text = _READ_ME[kind].format(study=study.name, host=study.host, port=study.port, name=name)
-            (made / name / "README.md").write_text(text, encoding="utf-8")
+        authority = Authority.make(study.name)
+        parts = provisioned(study, Path(beside))
+        for name in names:
+            pair = Pair.make()
+            finish_kit(
+                parts[name], study, name, pair.key, authority.sign(study, name, pair.public), authority.certificate
+            )
+            parts[name].rename(made / name)
+        (made / AUTHORITY).mkdir(mode=0o700)
+        authority.write(made / AUTHORITY)
+        _write_about(made / AUTHORITY, study, AUTHORITY)
         made.rename(folder)
-    return {name: folder / name for name in (SERVER, ANALYST, AUTHORITY, *study.participants)}
+    return {name: folder / name for name in (*names, AUTHORITY)}
+
+
+def finish_kit(kit: Path, study: Study, name: str, key: bytes, certificate: bytes, root: bytes) -> None:
+    """Make a kit of what the engine provides: key and certificates, locks, the study, and what to do with it."""
+    from intarsia.runtime.flare.keys import install
+
+    kit.chmod(0o700)
+    for pattern in _ENGINE_S_OWN:
+        for path in kit.rglob(pattern):
+            path.unlink()
+    install(kit, key, certificate, root)
+    _write(kit / "local" / "comm_config.json", starter.LIMITS)
+    if name == SERVER:
+        _lock_server(kit)
+    elif name != ANALYST:
+        _lock_site(kit)
+        write_settings(kit / "local", LocalSettings(metric=study.metric, release=study.release))
+    _write_about(kit, study, name)
+
+
+def _write_about(kit: Path, study: Study, name: str) -> None:
+    (kit / STUDY).write_bytes(msgspec.json.format(msgspec.json.encode(study)) + b"\n")
+    text, folder = (_READ_ME[name], f"{name}/") if name in _READ_ME else (_READ_ME["participant"], "kit/")
+    whose = f"{name!r}" if folder == "kit/" else "whoever keeps it" if name == AUTHORITY else f"whoever runs the {name}"
+    keep = _KEEP.format(whose=whose, folder=folder)
+    said = text.format(study=study.name, host=study.host, port=study.port, name=name, keep=keep)
+    (kit / "README.md").write_text(said, encoding="utf-8")
 
 
 def study_of(kit: Path) -> Study:
@@ -104,7 +163,8 @@ def study_of(kit: Path) -> Study:
         raise SettingError(f"{kit} is not a kit of a federation: it has no {STUDY} that can be read.") from None
 
 
-def _provision(study: Study, beside: Path) -> None:
+def provisioned(study: Study, beside: Path) -> dict[str, Path]:
+    """The engine's own folder for each party, by name. Its keys are replaced by ours: they last for a year only."""
     builders = "nvflare.lighter.impl"
     project = {
         "api_version": 3,
@@ -135,6 +195,9 @@ def _provision(study: Study, beside: Path) -> None:
     if done.returncode or not (beside / "ws" / study.name / "prod_00" / study.host).is_dir():
         said = (done.stderr or done.stdout).strip().splitlines()[-3:]
         raise FederationError(f"the kits could not be made: {' '.join(said)}")
+    produced = beside / "ws" / study.name / "prod_00"
+    called = {SERVER: study.host, ANALYST: study.analyst} | {name: name for name in study.participants}
+    return {name: produced / was for name, was in called.items()}
 
 
 def _lock_site(kit: Path) -> None:
@@ -195,12 +258,12 @@ def command_of(kit: Path) -> tuple[list[str], dict[str, str]]:
     study, name = study_of(kit), name_of(kit)
     if name == SERVER:
         settle_server(kit)
-        module, config, who = "server.server_train", "fed_server.json", [f"org={study.name}"]
+        which, config, who = "server", "fed_server.json", [f"org={study.name}"]
     else:
-        module, config, who = "client.client_train", "fed_client.json", [f"uid={name}", f"org={name}"]
+        which, config, who = "site", "fed_client.json", [f"uid={name}", f"org={name}"]
     (kit / "transfer").mkdir(exist_ok=True)
     settings = ["secure_train=true", *who, "config_folder=config"]
-    command = [sys.executable, "-u", "-m", f"nvflare.private.fed.app.{module}", "-m", str(kit), "-s", config]
+    command = [sys.executable, "-u", "-m", starter.__name__, which, "-m", str(kit), "-s", config]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return [*command, "--set", *settings], environment | {"MALLOC_ARENA_MAX": "2"}
 

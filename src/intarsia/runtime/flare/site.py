@@ -9,6 +9,9 @@ Nothing of this comes from a job. ``local/intarsia.toml`` in the participant's k
     missing = "observed"
     metric = "euclidean"            # as agreed in the study
 
+    [release]                       # what may leave: as the study proposed, until the participant changes it
+    min_cluster_size = 10
+
 In the kit's folder the participant keeps ``labels.csv``, ``releases.jsonl`` and the question that a later one refers to.
 """
 
@@ -19,9 +22,9 @@ import csv
 import io
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -32,11 +35,13 @@ from intarsia.messages import Assign, Failure, Label, Reply, Request, Summarize,
 from intarsia.participant import Gate, Journal, Participant
 from intarsia.policy import ReleasePolicy
 from intarsia.releases import tag_of
+from intarsia.runtime.flare.rules import as_table, rules_from
 from intarsia.storage import write_whole
 
 SETTINGS = "intarsia.toml"
 LABELS = "labels.csv"
 _RUN = re.compile(r"[0-9a-f]{16}")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _CLUSTERER = re.compile(r"[A-Z][A-Za-z]+")
 
 
@@ -49,19 +54,16 @@ class LocalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     local: str | None = None
     missing: str = "observed"
     metric: str = "euclidean"
-    min_cluster_size: int | None = None
-
-    @property
-    def policy(self) -> ReleasePolicy:
-        """The participant's own rules: the usual ones, but for what the file says."""
-        return ReleasePolicy() if self.min_cluster_size is None else ReleasePolicy(self.min_cluster_size)
+    release: ReleasePolicy = ReleasePolicy()
 
 
 def read_settings(folder: Path) -> LocalSettings:
     """The settings in a kit's ``local`` folder."""
     path = folder / SETTINGS
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), LocalSettings)
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        rules = rules_from(found.pop("release", {}), f"[release] of {path}")
+        return msgspec.structs.replace(msgspec.convert(found, LocalSettings), release=rules)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -73,13 +75,27 @@ def read_settings(folder: Path) -> LocalSettings:
 def write_settings(folder: Path, settings: LocalSettings) -> None:
     """Write ``local/intarsia.toml``."""
     said = msgspec.to_builtins(settings)
-    lines = [f"{key} = {_toml(value)}\n" for key, value in said.items() if value is not None]
-    write_whole(folder / SETTINGS, "".join(lines).encode())
+    said.pop("release", None)
+    lines = [*entries(said), "", "[release]", *entries(as_table(settings.release)), ""]
+    write_whole(folder / SETTINGS, "\n".join(lines).encode())
+
+
+def entries(said: Mapping[str, Any]) -> list[str]:
+    """Lines of TOML."""
+    return [f"{_key(key)} = {_toml(value)}" for key, value in said.items() if value is not None]
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _toml(key)
 
 
 def _toml(value: Any) -> str:
-    # a JSON string is a TOML string, and a JSON list a TOML list
-    return msgspec.json.encode(value).decode()
+    """A JSON string is a TOML string, but for one character; a table in a line looks otherwise."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(entries(value)) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
 
 
 def local_algorithm(text: str | None) -> Any:
@@ -105,10 +121,15 @@ def _no_clusterer(text: str) -> NoReturn:
     ) from None
 
 
-def load_participant(
-    name: str, settings: LocalSettings, journal: Journal | None = None
-) -> tuple[Participant, list[Any] | None]:
-    """The participant with its table, and what names its rows; what it releases goes into the journal."""
+class Rows(NamedTuple):
+    """The columns that take part, and what names the rows."""
+
+    columns: dict[str, Any]
+    ids: list[Any] | None
+
+
+def read_rows(name: str, settings: LocalSettings) -> Rows:
+    """The participant's table, as far as it takes part."""
     if not settings.table:
         raise SettingError(
             f"participant {name!r} has no table. Hint: intarsia participant serve --kit … --table data.csv"
@@ -124,9 +145,24 @@ def load_participant(
         if missing := [column for column in settings.columns if column not in columns]:
             raise InputError(f"{name!r} has no column {quote(missing)}. It has {quote(columns)}.")
         columns = {column: columns[column] for column in settings.columns}
+    return Rows(columns, ids)
+
+
+def participant_of(
+    name: str, settings: LocalSettings, columns: dict[str, Any], journal: Journal | None = None
+) -> Participant:
+    """The participant with these columns, behind its own rules; what it releases goes into the journal."""
     held = settle_missing(read_table(columns, name), settings.missing)
-    gate = Gate(settings.policy, journal)
-    return Participant(held, local_algorithm(settings.local), settings.metric, settings.missing, gate), ids
+    gate = Gate(settings.release, journal)
+    return Participant(held, local_algorithm(settings.local), settings.metric, settings.missing, gate)
+
+
+def load_participant(
+    name: str, settings: LocalSettings, journal: Journal | None = None
+) -> tuple[Participant, list[Any] | None]:
+    """The participant with its table, and what names its rows."""
+    rows = read_rows(name, settings)
+    return participant_of(name, settings, rows.columns, journal), rows.ids
 
 
 class Site:
@@ -137,7 +173,7 @@ class Site:
             raise ProtocolError("the job does not say which run it is of.")
         self._labels, self._kept = kit / LABELS, kit / "intarsia" / f"{run}.summarize"
         self._kept.parent.mkdir(exist_ok=True)
-        journal = Journal(kit / "intarsia" / f"{run}.released.jsonl")
+        journal = Journal(kit / "intarsia" / "released.jsonl")
         self._participant, self._ids = load_participant(name, read_settings(kit / "local"), journal)
         self._summarized = False
         self.asked = ""  # the kind of the last request

@@ -16,13 +16,17 @@
     [settings]                      # of the method, as in intarsia.cluster
     scale = "auto"
     random_state = 0
+
+    [release]                       # what kits start with; each participant's own rules win
+    min_cluster_size = 10
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -31,13 +35,17 @@ import msgspec
 
 from intarsia.algorithms import Algorithm, FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import InputError, ProtocolError, SettingError, quote
+from intarsia.policy import ReleasePolicy
+from intarsia.runtime.flare.rules import rules_from
 
 KINDS: dict[str, type[FederatedAlgorithm | OneShotAlgorithm]] = {
     "federated": FederatedAlgorithm,
     "one_shot": OneShotAlgorithm,
 }
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")  # it becomes the name in a certificate, and of a folder
+_HOST = re.compile(r"[A-Za-z0-9.:-]{1,63}")
 _TAKEN = {"server", "analyst", "authority"}
+_SERVER = ("host", "port")
 
 
 @dataclass(frozen=True)
@@ -51,8 +59,14 @@ class Study:
     host: str = "localhost"
     port: int = 8102
     deadline: int = 600
-    quorum: int | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    quorum: int | None = None
+    release: ReleasePolicy = field(default_factory=ReleasePolicy)
+
+    @property
+    def metric(self) -> str:
+        """How distances are measured; every participant must do the same."""
+        return str(self.settings.get("metric", "euclidean"))
 
     @property
     def needed(self) -> int:
@@ -73,17 +87,23 @@ def read_study(path: Path) -> Study:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not TOML: {type(error).__name__}.") from error
-    server = found.pop("server", {})
-    flat = found | {key: server[key] for key in ("host", "port") if isinstance(server, dict) and key in server}
+    server, release = found.pop("server", {}), found.pop("release", {})
+    if not isinstance(server, dict):
+        raise SettingError(f"{path}: server must be a table with host and port.")
+    _known(path, found, [*(name for name in Study.__dataclass_fields__ if name not in _SERVER), "server"])
+    _known(f"[server] of {path}", server, _SERVER)
     try:
-        study = msgspec.convert(flat, Study)
+        study = msgspec.convert(found | server, Study)
     except msgspec.ValidationError as error:
         raise SettingError(f"{path}: {error}.") from None
-    known = set(Study.__dataclass_fields__)
-    if strange := [key for key in flat if key not in known]:
-        raise SettingError(f"{path} has entries that mean nothing: {quote(strange)}. There are {', '.join(known)}.")
+    study = replace(study, release=rules_from(release, f"[release] of {path}"))
     _check(study)
     return study
+
+
+def _known(where: object, said: dict[str, Any], names: Sequence[str]) -> None:
+    if strange := [key for key in said if key not in names]:
+        raise SettingError(f"{where} has entries that mean nothing: {quote(strange)}. There are {', '.join(names)}.")
 
 
 def _check(study: Study) -> None:
@@ -96,6 +116,10 @@ def _check(study: Study) -> None:
         )
     if not names or len(set(names)) < len(names):
         raise SettingError("participants must be named, each once.")
+    if not _HOST.fullmatch(study.host):
+        raise SettingError(
+            "host must be a name or an address of at most 63 characters: it is in the server's certificate."
+        )
     if study.method not in KINDS:
         raise SettingError(f"method must be one of {tuple(KINDS)}. Got {study.method!r} instead.")
     if not 1 <= study.needed <= len(names):
