@@ -118,7 +118,8 @@ def test_after_a_restart_a_participant_knows_its_clusters_of_this_run_and_no_oth
 
 def test_rounds_are_capped_over_all_runs_of_a_study_and_across_restarts(kit):
     """Whoever asks says which run it is; another name must not be a way to ask more."""
-    write_settings(kit / "local", LocalSettings(str(kit / "data.csv"), release=ReleasePolicy(max_rounds=3)))
+    own = LocalSettings(str(kit / "data.csv"), id_column="patient", release=ReleasePolicy(max_rounds=3))
+    write_settings(kit / "local", own)
     d = len(Site("a", kit, RUN).answer(encode(Describe())).features)
 
     def refine(n):
@@ -182,7 +183,7 @@ def test_a_job_that_names_no_algorithm_is_refused(what):
         ("participants = ['server']\nname = 's'", "cannot be used"),
         ("participants = ['a']\nname = 's'\nmethod = 'x'", "method must be"),
         ("participants = ['a']\nname = 's'\nquorums = 1", "mean nothing: 'quorums'. There are name, "),
-        ("participants = ['a']\nname = 's'\nquorum = 2", "quorum must be from 1 to the 1 participants. Got 2"),
+        ("participants = ['a']\nname = 's'\nquorum = 2", "quorum must be from 1 to 1, the number of participants. Got 2"),
         ("participants = ['a']\nname = 's'\nquorum = 0", "quorum must be"),
         ("participants = ['a']\nname = 's'\nhost = 'x'", "mean nothing: 'host'"),
         (
