@@ -36,6 +36,7 @@ from intarsia.algorithms.replies import (
     check_centroids,
     check_densities,
     check_description,
+    check_rows,
     check_summary,
     replies_of,
     sizes_of,
@@ -67,7 +68,7 @@ from intarsia.messages import (
     Request,
     Summarize,
 )
-from intarsia.results import Aggregation, LocalCluster, Outcome, RoundInfo
+from intarsia.results import Aggregation, Coverage, LocalCluster, Outcome, RoundInfo
 
 PAPER_METHODS = {"method_a": method_a, "method_b": method_b}
 AGGREGATIONS = ("search", *PAPER_METHODS)
@@ -142,6 +143,11 @@ class Run:
     converged: bool = False
     number: Number | None = None
 
+    @property
+    def coverage(self) -> Coverage:
+        """Rows and filled cells, as everybody said before the first round."""
+        return self.candidates[0].grouped.gathered.coverage
+
 
 @dataclass(frozen=True)
 class AskedRefinement:
@@ -211,7 +217,7 @@ class FederatedAlgorithm:
                 return _ask_likeliest(run, outcome) if self.model == "mixture" else Step(result=outcome)
             case AskedLikeliest(run, outcome):
                 labelled = replies_of(Labelled, replies, run.study.participants)
-                sizes = sizes_of(labelled, run.study.participants, len(outcome.model.centroids))
+                sizes = sizes_of(labelled, run.study.participants, len(outcome.model.centroids), run.coverage)
                 return Step(result=replace(outcome, sizes=sizes))
 
     def _described(self, described: Mapping[str, Description]) -> Step:
@@ -346,6 +352,8 @@ class FederatedAlgorithm:
 
     def _refined(self, run: Run, replies: Mapping[str, Refinement]) -> Step:
         kind, number = self._kind_of_next(run), len(run.rounds) + 1
+        for name, n_rows in zip(run.study.participants, run.coverage.rows, strict=True):
+            check_rows(name, replies[name], int(n_rows))
         for name, reply in replies.items():
             if len(reply.refined) != len(run.candidates):
                 raise ProtocolError(
@@ -414,7 +422,7 @@ def _outcome(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Outc
         aggregation=grouped.aggregation,
         clarity=grouped.gathered.clarity,
         coverage=grouped.gathered.coverage,
-        sizes=sizes_of(labelled, study.participants, len(winner.centres)),
+        sizes=sizes_of(labelled, study.participants, len(winner.centres), run.coverage),
         rounds=run.rounds,
         converged=run.converged,
         merge_tree=None if run.number is None else run.number.tree,

@@ -305,4 +305,6 @@ def _assignments(outcome: Outcome, owner: IntArray) -> dict[str, Assign]:
 
 
 def _labelled(outcome: Outcome, labelled: Mapping[str, Labelled]) -> Step:
-    return Step(result=replace(outcome, sizes=sizes_of(labelled, outcome.participants, len(outcome.model.centroids))))
+    assert outcome.coverage is not None
+    sizes = sizes_of(labelled, outcome.participants, len(outcome.model.centroids), outcome.coverage)
+    return Step(result=replace(outcome, sizes=sizes))
