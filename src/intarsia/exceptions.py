@@ -155,10 +155,10 @@ def quote(names: object, most: int = 5) -> str:
 
 
 def plain(text: str, most: int = 200) -> str:
-    r"""A name as a terminal may show it: what cannot be printed is spelled out, what is far too long is cut.
+    r"""A name as a terminal may show it: without what cannot be printed, and cut where it is far too long.
 
-    >>> print(plain("a\nb"), plain("x" * 9, most=4))
-    a\nb xxx…
+    >>> plain("a\nb"), plain("x" * 9, most=4)
+    ('a�b', 'xxx…')
     """
     cut = text if len(text) <= most else text[: most - 1] + "…"
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in cut)
+    return "".join(c if c.isprintable() else "�" for c in cut.encode(errors="backslashreplace").decode())
