@@ -30,6 +30,8 @@ def free_port():
 class Federation:
     """Kits, tables and processes in one folder."""
 
+    more = ()  # words for whoever serves
+
     def __init__(self, folder: Path, tables, method="federated", k=2, settings="", deadline=60):
         self.folder, self.tables, self.running = folder, tables, {}
         self.names = list(tables)
@@ -63,15 +65,17 @@ class Federation:
             timeout=timeout,
         )
 
+    def words(self, name):
+        """What starts the server or a site."""
+        if name == "server":
+            return [*INTARSIA, "federation", "start", "--kit", f"kits/{name}"]
+        serve = ["participant", "serve", "--table", f"{name}.parquet", "--consent", *self.more]
+        return [*INTARSIA, *serve, "--kit", f"kits/{name}"]
+
     def start(self, name):
-        words = (
-            ("federation", "start")
-            if name == "server"
-            else ("participant", "serve", "--table", f"{name}.parquet", "--consent")
-        )
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                [*INTARSIA, *words, "--kit", f"kits/{name}"], cwd=self.folder, env=ENVIRONMENT, stdout=log, stderr=log
+                self.words(name), cwd=self.folder, env=ENVIRONMENT, stdout=log, stderr=log
             )
 
     def job_processes(self, name):
