@@ -201,6 +201,8 @@ class Outcome:
     ``clarity`` is the mean silhouette of each participant's least clear local cluster, where it was looked at, and
     ``silhouettes`` that of every cut of the merge tree where K was chosen, ``found`` how many clusters participants found by
     themselves then, and ``fidelity`` how close proxies of each local cluster are to its rows, where that was measured.
+    ``strain`` is, by participant, how far outside everybody else's its refined centroids were in any round, in multiples of
+    what those reach.
     """
 
     model: GlobalModel
@@ -219,6 +221,7 @@ class Outcome:
     leaves: tuple[LocalCluster, ...] = ()
     coverage: Coverage | None = None
     fidelity: FloatArray | None = None
+    strain: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def tree_leaves(self) -> tuple[LocalCluster, ...]:

@@ -41,6 +41,7 @@ from intarsia.algorithms.replies import (
     replies_of,
     sizes_of,
 )
+from intarsia.algorithms.strain import stretched
 from intarsia.core.agglomeration import MergeTree, agglomerate
 from intarsia.core.alignment import blend, movement, without_own
 from intarsia.core.centroids import MaskedCentroids, merge
@@ -142,6 +143,7 @@ class Run:
     rounds: tuple[RoundInfo, ...] = ()
     converged: bool = False
     number: Number | None = None
+    strain: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def coverage(self) -> Coverage:
@@ -370,7 +372,8 @@ class FederatedAlgorithm:
         info = RoundInfo(number, moved, tuple(sizes.tolist()), leader.misfit, kind)
         if number >= min(TRIAL_ROUNDS, self.max_rounds):
             candidates = (leader,)
-        run = replace(run, candidates=candidates, rounds=(*run.rounds, info))
+        strain = stretched(run.strain, run.study, leader.last, leader.grouped.gathered.centroids)
+        run = replace(run, candidates=candidates, rounds=(*run.rounds, info), strain=strain)
         # a first round at rest says nothing about those that the others judge
         over = kind == self._kind_of_next(run) or kind == "crosswise"
         return self._next_round(replace(run, converged=moved <= self.tol and kind != "trial" and over))
@@ -429,6 +432,7 @@ def _outcome(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Outc
         silhouettes={} if run.number is None else run.number.choice.silhouettes,
         found=None if run.number is None else run.number.choice.found,
         leaves=() if run.number is None else run.number.leaves,
+        strain=run.strain,
     )
 
 
