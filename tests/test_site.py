@@ -183,7 +183,10 @@ def test_a_job_that_names_no_algorithm_is_refused(what):
         ("participants = ['server']\nname = 's'", "cannot be used"),
         ("participants = ['a']\nname = 's'\nmethod = 'x'", "method must be"),
         ("participants = ['a']\nname = 's'\nquorums = 1", "mean nothing: 'quorums'. There are name, "),
-        ("participants = ['a']\nname = 's'\nquorum = 2", "quorum must be from 1 to 1, the number of participants. Got 2"),
+        (
+            "participants = ['a']\nname = 's'\nquorum = 2",
+            "quorum must be from 1 to 1, the number of participants. Got 2",
+        ),
         ("participants = ['a']\nname = 's'\nquorum = 0", "quorum must be"),
         ("participants = ['a']\nname = 's'\nhost = 'x'", "mean nothing: 'host'"),
         (

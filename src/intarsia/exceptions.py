@@ -157,6 +157,16 @@ def quote(names: object, most: int = 5) -> str:
     >>> quote(["a", "b"]), quote(range(9), most=2)
     ("'a', 'b'", "'0', '1' and 7 more")
     """
-    words = [f"'{str(name).encode(errors='backslashreplace').decode()}'" for name in names]  # type: ignore[attr-defined]
+    words = list(names)  # type: ignore[call-overload]
     more = len(words) - most
-    return ", ".join(words[:most]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(f"'{plain(str(word))}'" for word in words[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def plain(text: str, most: int = 200) -> str:
+    r"""A name as a terminal may show it: without what cannot be printed, and cut where it is far too long.
+
+    >>> plain("a\nb"), plain("x" * 9, most=4)
+    ('a�b', 'xxx…')
+    """
+    cut = text if len(text) <= most else text[: most - 1] + "…"
+    return "".join(c if c.isprintable() else "�" for c in cut.encode(errors="backslashreplace").decode())

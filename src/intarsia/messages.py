@@ -23,6 +23,8 @@ from intarsia.exceptions import ProtocolError
 PROTOCOL = 1
 MOST_SETS = 8  # of centroids in one question
 MOST_JOINT_LEVELS = 200  # of one column, over all participants
+MOST_LOCAL_CLUSTERS = 1000  # of one participant: who groups them compares all with all
+MOST_TEXT = 10_000  # letters of a failure
 Array = npt.NDArray[Any]
 _ARRAY_CODE = 1
 _DTYPES = {b"f": np.dtype("<f8"), b"i": np.dtype("<i8"), b"b": np.dtype("|b1")}
@@ -330,4 +332,6 @@ def _checked(decoder: Any, data: bytes) -> Any:
         raise ProtocolError(f"the message cannot be read ({type(error).__name__})") from None
     if message.protocol != PROTOCOL:
         raise ProtocolError(f"the message is of protocol version {message.protocol}; this side speaks {PROTOCOL}")
+    if isinstance(message, Failure) and max(len(message.error), len(message.message)) > MOST_TEXT:
+        raise ProtocolError("the message is a failure with a text far too long")
     return message

@@ -31,7 +31,8 @@ class ReleasePolicy:
     allow_any_covariance : bool
         Whether covariances may leave that have more parameters than 0.33 × points; otherwise they are simplified.
     max_rounds : int or None
-        So many rounds of refinement are answered in one study, and no more; None for any number.
+        So many rounds of refinement are answered in one study, and no more; None for any number. As many different
+        questions for local clusters and for labels are answered, but at least 5 of each, which a study may need.
     """
 
     min_cluster_size: int = 5

@@ -27,6 +27,7 @@ from intarsia.messages import (
 )
 
 _NUMBER = 8  # bytes
+_MOST_ROWS = 2**53  # counts are exact up to here
 _CELLS = 1  # a smallest or largest cell, or a quantile, is some row's
 
 
@@ -46,17 +47,17 @@ def tag_of(message: Request | Reply) -> str:
 
 def fields_of(message: Request | Reply) -> Iterator[Held]:
     """Every field that the message holds or could hold, without the version of the list of messages."""
-    for field in msgspec.structs.fields(message):
-        if field.name not in Message.__struct_fields__:
-            yield from _walk(field.name, getattr(message, field.name))
+    for name in type(message).__struct_fields__:
+        if name not in Message.__struct_fields__:
+            yield from _walk(name, getattr(message, name))
 
 
 def _walk(path: str, thing: Any) -> Iterator[Held]:
     if thing is None:
         yield Held(path, None, 0)
     elif isinstance(thing, msgspec.Struct):
-        for field in msgspec.structs.fields(thing):
-            yield from _walk(f"{path}.{field.name}", getattr(thing, field.name))
+        for name in thing.__struct_fields__:
+            yield from _walk(f"{path}.{name}", getattr(thing, name))
     elif isinstance(thing, tuple) and any(isinstance(part, msgspec.Struct) for part in thing):
         for part in thing:
             yield from _walk(path, part)
@@ -119,11 +120,11 @@ def differences(reply: Reply, before: Refinement | None) -> int | None:
     with all rows and those that are in clusters.
     """
     apart: list[int] = []
-    if isinstance(reply, LocalSummary):
-        apart.append(reply.n_rows - int(reply.sizes.sum()))
+    if isinstance(reply, LocalSummary) and _are_counts(reply.sizes):
+        apart.append(reply.n_rows - int(reply.sizes.sum(dtype=object)))
     if isinstance(reply, Refinement) and before is not None:
         for new, old in zip(reply.refined, before.refined, strict=False):
-            if new.counts.shape == old.counts.shape:
+            if new.counts.shape == old.counts.shape and _are_counts(new.counts) and _are_counts(old.counts):
                 moved = np.abs(new.counts - old.counts)
                 apart += np.unique(moved[moved > 0]).astype(int).tolist()
     return min((n for n in apart if n > 0), default=None)
@@ -141,7 +142,7 @@ def _behind_densities(reply: LocalSummary, cells: int) -> dict[str, int]:
     behind = dict.fromkeys({held.path for held in _walk("densities", reply.densities or ())}, cells)
     rarest = [
         round(float(block.probabilities[block.probabilities > 0].min(initial=1.0)) * int(size))
-        for density, size in zip(reply.densities or (), reply.sizes, strict=False)
+        for density, size in zip(reply.densities or (), _counts_in(reply.sizes), strict=False)
         if isinstance(density, DiscreteDensity)
         for block in density.blocks
     ]
@@ -152,5 +153,15 @@ def _behind_densities(reply: LocalSummary, cells: int) -> dict[str, int]:
 
 def _fewest(counts: Array) -> int:
     """The smallest count that is one: entries without any row are hidden."""
-    there = counts[counts > 0]
+    there = _counts_in(counts)
     return int(there.min()) if there.size else 0
+
+
+def _counts_in(numbers: Array) -> Array:
+    """Those that are counts, in one row: a reply is looked at before anybody has checked it."""
+    flat = numbers.ravel()
+    return flat[(flat > 0) & (flat < _MOST_ROWS)] if flat.dtype.kind in "fi" else flat[:0]
+
+
+def _are_counts(numbers: Array) -> bool:
+    return numbers.dtype.kind in "fi" and bool(((numbers >= 0) & (numbers < _MOST_ROWS)).all())

@@ -203,6 +203,8 @@ class Outcome:
     ``clarity`` is the mean silhouette of each participant's least clear local cluster, where it was looked at, and
     ``silhouettes`` that of every cut of the merge tree where K was chosen, ``found`` how many clusters participants found by
     themselves then, and ``fidelity`` how close proxies of each local cluster are to its rows, where that was measured.
+    ``strain`` is, by participant, how far outside everybody else's its refined centroids were in any round, in multiples of
+    what those reach.
     """
 
     model: GlobalModel
@@ -221,6 +223,7 @@ class Outcome:
     leaves: tuple[LocalCluster, ...] = ()
     coverage: Coverage | None = None
     fidelity: FloatArray | None = None
+    strain: Mapping[str, float] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()  # for the record of the run, which is where they are kept
 
     @property

@@ -95,6 +95,7 @@ class Stored(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     found: int | None = None
     leaves: tuple[LocalCluster, ...] = ()
     run: RunRecord | None = None
+    strain: dict[str, float] = {}
 
 
 Labels = Mapping[str, Array]
@@ -247,6 +248,7 @@ def _stored(
         found=outcome.found,
         leaves=outcome.leaves,
         run=run,
+        strain=dict(outcome.strain),
     )
 
 
@@ -288,6 +290,7 @@ def _outcome(stored: Stored) -> Outcome:
         fidelity=stored.fidelity,
         found=stored.found,
         leaves=stored.leaves,
+        strain=stored.strain,
         coverage=None if stored.rows is None or stored.filled is None else Coverage(stored.rows, stored.filled),
     )
 
@@ -354,6 +357,7 @@ def _wrong_names(stored: Stored) -> Iterator[str]:
     spoken_of = {
         *(leaf.participant for leaf in stored.leaves),
         *stored.clarity,
+        *stored.strain,
         *stored.sizes,
         *(stored.labels or {}),
         *(stored.local_labels or {}),
@@ -401,6 +405,8 @@ def _wrong_counts(stored: Stored) -> Iterator[str]:
     most = len(stored.leaves) or len(stored.owner)
     if not all(1 <= k <= most and not np.isinf(v) for k, v in stored.silhouettes.items()):
         yield "silhouettes are of numbers of clusters that cannot be"
+    if not all(0 <= n < np.inf for n in stored.strain.values()):
+        yield "the strain is none"
     if stored.found is not None and not 1 <= stored.found <= MOST_ROWS:
         yield "the number of clusters that participants found is none"
 

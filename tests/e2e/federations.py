@@ -30,6 +30,8 @@ def free_port():
 class Federation:
     """Kits, tables and processes in one folder."""
 
+    more = ()  # words for whoever serves
+
     def __init__(
         self, folder: Path, tables, method="federated", k=2, settings="", deadline=60, quorum=None, late=(), release=""
     ):
@@ -74,21 +76,32 @@ class Federation:
         form = self.folder / f"{name}.consent.toml"
         table = ("--table", f"{name}.parquet")
         self.command(
-            "participant", "preview", "--kit", f"kits/{name}", *table, "--form", form.name, "--json", check=True
+            "participant",
+            "preview",
+            "--kit",
+            f"kits/{name}",
+            *table,
+            "--form",
+            form.name,
+            "--json",
+            *self.more,
+            check=True,
         )
         form.write_text(
             form.read_text().replace('agreed_by = ""', 'agreed_by = "Dr. Who"').replace('on = ""', "on = 2026-11-15")
         )
 
+    def words(self, name):
+        """What starts the server or a site."""
+        if name == "server":
+            return [*INTARSIA, "federation", "start", "--kit", f"kits/{name}"]
+        serve = ["participant", "serve", "--table", f"{name}.parquet", "--consent", f"{name}.consent.toml", *self.more]
+        return [*INTARSIA, *serve, "--kit", f"kits/{name}"]
+
     def start(self, name):
-        words = (
-            ("federation", "start")
-            if name == "server"
-            else ("participant", "serve", "--table", f"{name}.parquet", "--consent", f"{name}.consent.toml")
-        )
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                [*INTARSIA, *words, "--kit", f"kits/{name}"], cwd=self.folder, env=ENVIRONMENT, stdout=log, stderr=log
+                self.words(name), cwd=self.folder, env=ENVIRONMENT, stdout=log, stderr=log
             )
 
     def job_processes(self, name):

@@ -36,11 +36,13 @@ from intarsia.algorithms.base import (
 from intarsia.algorithms.replies import (
     check_centroids,
     check_densities,
+    check_rows,
     check_senders,
     check_summary,
     replies_of,
     sizes_of,
 )
+from intarsia.algorithms.strain import stretched
 from intarsia.core.agglomeration import MergeTree, agglomerate
 from intarsia.core.alignment import blend, movement, without_own
 from intarsia.core.centroids import MaskedCentroids, merge
@@ -148,6 +150,12 @@ class Run:
     converged: bool = False
     number: Number | None = None
     labelled: Mapping[str, Labelled] = field(default_factory=dict)
+    strain: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> dict[str, int]:
+        """How many rows everybody said to have."""
+        return {name: said.n_rows for name, said in self.roll.described.items()}
 
     @property
     def answered(self) -> set[str]:
@@ -231,7 +239,7 @@ class FederatedAlgorithm:
             case AskedLikeliest(run, outcome):
                 check_senders(replies, run.study.participants)
                 labelled = replies_of(Labelled, replies, run.study.participants)
-                sizes = sizes_of(labelled, run.study.participants, len(outcome.model.centroids))
+                sizes = sizes_of(labelled, run.study.participants, len(outcome.model.centroids), run.n_rows)
                 return Step(result=replace(outcome, sizes=sizes))
 
     def _describe(self, roll: Roll) -> dict[str, Request]:
@@ -400,6 +408,7 @@ class FederatedAlgorithm:
     def _refined(self, run: Run, replies: Mapping[str, Refinement]) -> Step:
         kind, number = self._kind_of_next(run), len(run.rounds) + 1
         for name, reply in replies.items():
+            check_rows(name, reply, run.n_rows[name])
             if len(reply.refined) != len(run.candidates):
                 few = f"participant {name!r} answered {len(reply.refined)} of {len(run.candidates)} questions"
                 raise about(name, ProtocolError(few))
@@ -416,7 +425,8 @@ class FederatedAlgorithm:
         as_before = set(replies) in ({*run.study.participants}, run.answered)
         if number >= min(TRIAL_ROUNDS, self.max_rounds):
             candidates = (leader,)
-        run = replace(run, candidates=candidates, rounds=(*run.rounds, info))
+        strain = stretched(run.strain, run.study, leader.last, leader.grouped.gathered.centroids)
+        run = replace(run, candidates=candidates, rounds=(*run.rounds, info), strain=strain)
         # a first round at rest says nothing about those that the others judge
         over = kind == self._kind_of_next(run) or kind == "crosswise"
         at_rest = moved <= self.tol and kind != "trial" and over and as_before
@@ -490,13 +500,14 @@ def _outcome(run: Run, labelled: Mapping[str, Labelled], metric: Metric) -> Outc
         clarity=grouped.gathered.clarity,
         coverage=_coverage(run, labelled),
         remarks=run.roll.remarks,
-        sizes=sizes_of(labelled, study.participants, len(winner.centres)),
+        sizes=sizes_of(labelled, study.participants, len(winner.centres), run.n_rows),
         rounds=run.rounds,
         converged=run.converged,
         merge_tree=None if run.number is None else run.number.tree,
         silhouettes={} if run.number is None else run.number.choice.silhouettes,
         found=None if run.number is None else run.number.choice.found,
         leaves=() if run.number is None else run.number.leaves,
+        strain=run.strain,
     )
 
 

@@ -344,7 +344,9 @@ def _assignments(outcome: Outcome, owner: IntArray) -> dict[str, Request]:
 
 def _labelled(study: Study, outcome: Outcome, roll: Roll, replies: Mapping[str, Reply]) -> Step:
     labelled = replies_of(Labelled, replies, outcome.participants)
-    sizes = sizes_of(labelled, outcome.participants, len(outcome.model.centroids))
+    assert outcome.coverage is not None
+    rows = dict(zip(outcome.participants, outcome.coverage.rows.tolist(), strict=True))
+    sizes = sizes_of(labelled, outcome.participants, len(outcome.model.centroids), rows)
     joined, roll = roll.joining(study)
     outcome = replace(outcome, sizes=sizes, remarks=roll.remarks)
     late = joined.participants[len(study.participants) :]
@@ -366,24 +368,25 @@ def _labelled(study: Study, outcome: Outcome, roll: Roll, replies: Mapping[str, 
 def _with_late(study: Study, outcome: Outcome, roll: Roll, replies: Mapping[str, Reply]) -> Outcome:
     """The result with those who came late: their rows are counted, the groups and centroids are those of the others."""
     late = study.participants[len(outcome.participants) :]
-    sizes = sizes_of(replies_of(Labelled, replies, late), late, len(outcome.model.centroids))
+    rows = {name: roll.described[name].n_rows for name in late}
+    sizes = sizes_of(replies_of(Labelled, replies, late), late, len(outcome.model.centroids), rows)
     model, coverage, known = outcome.model, outcome.coverage, list(range(len(outcome.model.space)))
     masks = study.masks[:, known]
     assert coverage is not None
-    rows = [roll.described[name].n_rows for name in late]
     filled = [np.zeros(len(model.space), dtype=np.intp) for _ in late]
     for own, name in zip(filled, late, strict=True):
         reply, index = replies.get(name), study.index(name)
         if isinstance(reply, Labelled):
             counts, _ = checked_spread(name, reply, (len(model.centroids), len(index)))
             inside = index < len(model.space)
-            own[index[inside]] = np.minimum(counts.sum(axis=0)[inside], roll.described[name].n_rows).astype(np.intp)
+            own[index[inside]] = np.minimum(counts.sum(axis=0)[inside], rows[name]).astype(np.intp)
     return replace(
         outcome,
         participants=study.participants,
         masks=masks,
         sizes=dict(outcome.sizes) | sizes,
         coverage=Coverage(
-            np.append(coverage.rows, np.array(rows, dtype=np.intp)), np.concatenate([coverage.filled, np.array(filled)])
+            np.append(coverage.rows, np.array(list(rows.values()), dtype=np.intp)),
+            np.concatenate([coverage.filled, np.array(filled)]),
         ),
     )

@@ -15,6 +15,7 @@ from intarsia.density_messages import problem_of
 from intarsia.exceptions import ProtocolError, TooFewClustersError, about, quote
 from intarsia.messages import (
     MOST_JOINT_LEVELS,
+    MOST_LOCAL_CLUSTERS,
     Description,
     DirichletDensity,
     DiscreteDensity,
@@ -25,11 +26,14 @@ from intarsia.messages import (
     Message,
     Moments,
     Refined,
+    Refinement,
     Reply,
 )
 
 M = TypeVar("M", bound=Message)
 _MOST_ROWS = 2**53  # counts are exact up to here
+_MOST_LETTERS = 1000  # of a name
+_KEPT_BACK = ("columns", "levels", "clusters", "entries")
 
 
 def replies_of(kind: type[M], replies: Mapping[str, Reply], expected: Sequence[str]) -> dict[str, M]:
@@ -42,6 +46,9 @@ def replies_of(kind: type[M], replies: Mapping[str, Reply], expected: Sequence[s
         if not isinstance(reply, kind):
             wrong = f"participant {name!r} sent a {type(reply).__name__} where a {kind.__name__} was asked for"
             raise about(name, ProtocolError(wrong))
+        told = getattr(reply, "suppressed", {})
+        counts = all(what in _KEPT_BACK and 0 <= n < _MOST_ROWS for what, n in told.items())
+        _require(counts, name, "something kept back that there is not")
         found[name] = reply
     return found
 
@@ -62,7 +69,7 @@ def check_description(name: str, reply: Description) -> None:
     _check_levels(name, reply.levels)
     _require(0 < reply.n_rows < _MOST_ROWS, name, "no rows")
     if reply.moments is not None:
-        _check_moments(name, reply.moments, len(reply.features))
+        _check_moments(name, reply.moments, len(reply.features), reply.n_rows)
 
 
 def check_statistics(sent: Mapping[str, Moments | None], scale: str | None) -> None:
@@ -97,6 +104,7 @@ def check_summary(name: str, reply: LocalSummary) -> None:
         none = f"participant {name!r} found no cluster at all (every row is noise). "
         hint = "Hint: give it a less strict local algorithm, or leave it out."
         raise about(name, TooFewClustersError(none + hint))
+    _require(len(reply.sizes) <= MOST_LOCAL_CLUSTERS, name, f"more than {MOST_LOCAL_CLUSTERS} local clusters")
     _require(reply.clarity is None or -1 <= reply.clarity <= 1, name, "a clarity that is no silhouette")
     _require(reply.sizes.dtype.kind == "i" and bool((reply.sizes > 0).all()), name, "a cluster without rows")
     _require(int(reply.sizes.sum(dtype=object)) <= reply.n_rows, name, "more rows in clusters than in all")
@@ -117,7 +125,7 @@ def check_summary(name: str, reply: LocalSummary) -> None:
         inside = _is_moderate(reply.low) and _is_moderate(reply.high) and bool((reply.low <= reply.high).all())
         _require(inside, name, "a bounding box that is none")
     if reply.moments is not None:
-        _check_moments(name, reply.moments, len(reply.features))
+        _check_moments(name, reply.moments, len(reply.features), reply.n_rows)
 
 
 def check_densities(summaries: Mapping[str, LocalSummary], kind: str) -> None:
@@ -133,21 +141,31 @@ def check_densities(summaries: Mapping[str, LocalSummary], kind: str) -> None:
 
 
 def check_centroids(name: str, reply: Refined, shape: tuple[int, int]) -> None:
-    """Refined centroids must have the shape that was asked for."""
+    """Refined centroids must have the shape that was asked for, and no more cells behind them than rows."""
     fits = reply.values.shape == shape and reply.counts.shape == shape and reply.sizes.shape == shape[:1]
     _require(fits, name, "centroids of the wrong shape")
     whole = reply.sizes.dtype.kind == "i" and bool(((reply.sizes >= 0) & (reply.sizes < _MOST_ROWS)).all())
     _require(whole, name, "sizes that are not sizes")
     _require(0 <= reply.misfit < np.inf, name, "a misfit that is not a sum of squares")
     _check_numbers(name, reply.values, reply.counts)
+    _require(bool((reply.counts <= reply.sizes[:, None]).all()), name, "more filled cells than rows")
 
 
-def sizes_of(labelled: Mapping[str, Labelled], participants: Sequence[str], n_clusters: int) -> dict[str, IntArray]:
-    """How many rows of each participant are in each cluster; none of one that did not say."""
+def check_rows(name: str, reply: Refinement, n_rows: int) -> None:
+    """Nobody has more rows in clusters than it said it has: counts are weights, and huge ones would outweigh everybody."""
+    for part in reply.refined:
+        whole = part.sizes.dtype.kind == "i" and int(part.sizes.sum(dtype=object)) <= n_rows
+        _require(whole, name, "more rows in clusters than in all")
+
+
+def sizes_of(
+    labelled: Mapping[str, Labelled], participants: Sequence[str], n_clusters: int, n_rows: Mapping[str, int]
+) -> dict[str, IntArray]:
+    """How many rows of each participant are in each cluster, in all no more than it has; none of one that did not say."""
     for name, reply in labelled.items():
         sizes = reply.sizes
         fits = sizes.shape == (n_clusters,) and sizes.dtype.kind == "i" and bool((sizes >= 0).all())
-        _require(fits, name, "sizes that do not fit the clusters")
+        _require(fits and int(sizes.sum(dtype=object)) <= n_rows[name], name, "sizes that do not fit the clusters")
     nobody = np.zeros(n_clusters, dtype=np.intp)
     return {name: labelled[name].sizes if name in labelled else nobody for name in participants}
 
@@ -159,6 +177,8 @@ def checked_spread(name: str, reply: Labelled, shape: tuple[int, int]) -> tuple[
         raise about(name, ProtocolError(unsaid))
     _require(reply.counts.shape == reply.squares.shape == shape, name, "a spread of the wrong shape")
     _check_numbers(name, np.zeros(shape), reply.counts)
+    fewer = reply.sizes.shape == shape[:1] and bool((reply.counts <= reply.sizes[:, None]).all())
+    _require(fewer, name, "more filled cells than rows")
     sane = reply.squares.dtype.kind == "f" and _is_moderate(reply.squares, squared=True) and (reply.squares >= 0).all()
     _require(bool(sane), name, "squares that are not sums of squares")
     return reply.counts, reply.squares
@@ -178,17 +198,23 @@ def _check_features(name: str, features: tuple[str, ...]) -> None:
 
 
 def _check_order(name: str, features: tuple[str, ...]) -> None:
+    _require(all(map(_is_name, features)), name, "a feature without a name, or with one far too long")
     _require(len(set(features)) == len(features), name, "a feature twice")
     _require(tuple(sorted(features)) == tuple(features), name, "features that are not in order")
 
 
 def _check_levels(name: str, levels: Mapping[str, tuple[str, ...]]) -> None:
-    fits = all(column.strip() and 0 < len(own) == len(set(own)) for column, own in levels.items())
-    _require(fits, name, "levels that are none")
+    fits = all(_is_name(column) and 0 < len(own) == len(set(own)) for column, own in levels.items())
+    short = all(len(level) <= _MOST_LETTERS for own in levels.values() for level in own)
+    _require(fits and short, name, "levels that are none")
     _require(all(len(own) <= MOST_JOINT_LEVELS for own in levels.values()), name, "far too many levels")
 
 
-def _check_moments(name: str, moments: Moments, d: int) -> None:
+def _is_name(text: str) -> bool:
+    return bool(text.strip()) and len(text) <= _MOST_LETTERS
+
+
+def _check_moments(name: str, moments: Moments, d: int, n_rows: int) -> None:
     _require((moments.low is None) == (moments.high is None), name, "half of its extremes")
     parts = [moments.count, moments.mean, moments.m2]
     sane = _is_moderate(moments.count) and _is_moderate(moments.mean) and _is_moderate(moments.m2, squared=True)
@@ -199,6 +225,8 @@ def _check_moments(name: str, moments: Moments, d: int) -> None:
         all(part.shape == (d,) and part.dtype.kind == "f" for part in parts) and sane, name, "moments that do not fit"
     )
     _require(bool((moments.count >= 0).all() and (moments.m2 >= 0).all()), name, "negative counts or squares")
+    counts = (moments.count <= n_rows) & (moments.count % 1 == 0)
+    _require(bool(counts.all()), name, "moments of more cells than rows")
     if moments.low is not None and moments.high is not None:
         _require(bool((moments.low <= moments.high).all()), name, "a smallest cell above the largest")
     quantiles = moments.quantiles

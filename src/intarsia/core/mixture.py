@@ -21,8 +21,8 @@ from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 PRIOR = 5.0
 RIDGE = 0.3
-_SMALLEST = 1e-6  # of the overall variance: a feature that never varies inside a cluster still has a width
-_FARTHEST = 1e12  # widths; beyond it all clusters are as far
+SMALLEST = 1e-6  # of the overall variance: a feature that never varies inside a cluster still has a width
+FARTHEST = 1e12  # widths; beyond it all clusters are as far
 
 
 class Mixture(NamedTuple):
@@ -81,15 +81,15 @@ def mixture_of(
     apart = (centroids.counts * np.square(offset)).sum(axis=0) / np.maximum(centroids.counts.sum(axis=0), 1.0)
     width = np.sqrt(within + apart)
     unit = np.where(width > 0, width, 1.0)
-    inside = np.maximum(within / np.square(unit), _SMALLEST)
+    inside = np.maximum(within / np.square(unit), SMALLEST)
     own = np.where(cells > 0, variances, 0.0) / np.square(unit)
-    drawn = np.maximum((cells * own + PRIOR * inside) / (cells + PRIOR), _SMALLEST)
+    drawn = np.maximum((cells * own + PRIOR * inside) / (cells + PRIOR), SMALLEST)
     squares = np.where(centroids.seen, drawn, 1.0)
     known = cells.sum(axis=0) > 0
     typical = float(within[known].mean()) if known.any() else 0.0
     shares = np.maximum(np.asarray(sizes, dtype=np.float64), 1e-12)
     with np.errstate(over="ignore"):  # a feature of minute units beside one of huge ones says nothing
-        more = np.minimum(ridge * typical / np.square(unit), _FARTHEST)
+        more = np.minimum(ridge * typical / np.square(unit), FARTHEST)
     wider = squares + np.where(centroids.seen, more, 0.0)
     return Mixture(offset / unit, wider, squares, centroids.seen, shares / shares.sum(), overall, width)
 
@@ -106,7 +106,7 @@ def _log_memberships(mixture: Mixture, rows: FloatArray, observed: BoolArray) ->
     useful = (mixture.width > 0) & mixture.seen.any(axis=0)
     there = observed & useful
     unit = np.where(mixture.width > 0, mixture.width, 1.0)
-    x = np.where(there, np.clip((np.where(there, rows, 0.0) - mixture.overall) / unit, -_FARTHEST, _FARTHEST), 0.0)
+    x = np.where(there, np.clip((np.where(there, rows, 0.0) - mixture.overall) / unit, -FARTHEST, FARTHEST), 0.0)
     everywhere = mixture.seen.all(axis=0)
     o = (there & everywhere).astype(np.float64)
     u = np.where(everywhere, x, 0.0)

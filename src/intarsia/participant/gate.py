@@ -47,6 +47,8 @@ from intarsia.releases import fields_of, rows_behind, tag_of
 _EXTREMES = ("minmax", "robust")
 _SINGLE_CELLS = ("low", "high", "quantiles")
 _ANY_COVARIANCE = ("gaussian_full", "gaussian_low_rank")
+_COUNTED = ("query.summarize", "query.refine", "query.label")
+_FEWEST_ASKED = 5  # questions of a kind that every study may need
 
 
 class Journal:
@@ -70,8 +72,9 @@ class Journal:
     def append(self, entry: Mapping[str, Any]) -> None:
         """One more line, on disk before anything leaves."""
         line = json.dumps(entry, ensure_ascii=False) + "\n"
-        whole = not self._path.exists() or self._path.read_bytes()[-1:] in {b"", b"\n"}
-        with self._path.open("ab") as file:
+        with self._path.open("ab+") as file:
+            file.seek(max(file.tell() - 1, 0))
+            whole = file.read(1) in {b"", b"\n"}
             file.write((line if whole else "\n" + line).encode())
             file.flush()
             os.fsync(file.fileno())
@@ -85,9 +88,11 @@ class Gate:
         self._journal = journal
         self._left_out: Counter[str] = Counter()
         self._now: Counter[str] = Counter()
-        # rounds are counted across restarts; the same question asked again is the same round
-        written = () if journal is None else journal.entries()
-        self._rounds = {str(entry["digest"]) for entry in written if entry.get("request") == "query.refine"}
+        # questions are counted across restarts; the same one asked again is the same
+        self._asked: dict[str, set[str]] = {kind: set() for kind in _COUNTED}
+        for entry in () if journal is None else journal.entries():
+            if entry.get("request") in self._asked:
+                self._asked[entry["request"]].add(str(entry.get("digest")))
 
     @property
     def fewest(self) -> int:
@@ -133,15 +138,21 @@ class Gate:
                 raise ReleaseError("bounding boxes are single cells, which the release rules here do not let out.")
             case Summarize(density="discrete") if not policy.allow_discrete:
                 raise ReleaseError("discrete densities tell of single rows, which the release rules here keep back.")
-            case Refine() if policy.max_rounds is not None:
-                asked = self._rounds | {digest_of(request)}
-                if len(asked) > policy.max_rounds:
-                    raise ReleaseError(
-                        f"{policy.max_rounds} rounds were answered in this study, as many as the release rules here allow. "
-                        "Hint: max_rounds."
-                    )
             case _:
                 pass
+        self._check_number(request)
+
+    def _check_number(self, request: Request) -> None:
+        """Sums over rows that the asker chooses can be subtracted from each other: no more are told than a study needs."""
+        most, kind = self.policy.max_rounds, tag_of(request)
+        if most is None or kind not in self._asked:
+            return
+        most = most if isinstance(request, Refine) else max(most, _FEWEST_ASKED)
+        if len(self._asked[kind] | {digest_of(request)}) > most:
+            what = "rounds" if isinstance(request, Refine) else f"questions of the kind {kind}"
+            raise ReleaseError(
+                f"{most} {what} were answered in this study, as many as the release rules here allow. Hint: max_rounds."
+            )
 
     def density(self, kind: str) -> str:
         """The kind of density to fit: as rich as points allow, unless the rules let any out."""
@@ -263,8 +274,8 @@ class Gate:
 
     def _write_down(self, request: Request, reply: Reply) -> None:
         digest = digest_of(request)
-        if isinstance(request, Refine):
-            self._rounds.add(digest)
+        if tag_of(request) in self._asked:
+            self._asked[tag_of(request)].add(digest)
         if self._journal is None:
             return
         behind, raw = rows_behind(reply), encode(reply)

@@ -19,10 +19,11 @@ from intarsia.core.distances import (
     distances_to_centres,
     extent_of,
     misfit,
+    nearest,
     nearest_centre,
 )
 from intarsia.core.features import FeatureSpace, indicators
-from intarsia.core.mixture import Mixture, likeliest
+from intarsia.core.mixture import FARTHEST, SMALLEST, Mixture, likeliest
 from intarsia.core.pieces import by_rows
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -50,11 +51,11 @@ from intarsia.messages import (
     Summarize,
     encode,
 )
+from intarsia.participant.asked import MOST_ITERATIONS, check_asked, most_centres
 from intarsia.participant.gate import Gate
 from intarsia.participant.local import LEFT_OUT, Chosen, LocalAlgorithm, Rows, Units, choose_labels
 from intarsia.participant.summary import summarize
 
-_MOST_CENTRES = 1_000_000
 _MOST_TRIED = 50  # numbers of clusters that a participant tries when nobody knows K
 
 
@@ -106,6 +107,7 @@ class Participant:
         """Answer a request, or say why not: in names and counts only, whatever went wrong."""
         self.last_error = None
         try:
+            check_asked(self.name, request)
             self._gate.admit(request)
             return self._gate.release(request, self._answer(request))
         except IntarsiaError as error:
@@ -172,13 +174,13 @@ class Participant:
             everyone = centroids_of_rows(rows, observed, np.zeros(len(rows), dtype=np.intp), 1)
             start = local_start(centres, own, everyone.values)[fitting]
             rng = stream(request.seed, self.name, "refine", request.round)
-            labels = self._local.refine(private, start, request.max_iter, rng)
+            labels = self._local.refine(private, start, min(request.max_iter, MOST_ITERATIONS), rng)
             local = centroids_of_rows(rows, observed, labels, int(labels.max(initial=-1)) + 1)
             index = match(local, centres, extent, self._metric)
             known, mine = index >= 0, index[index >= 0]
             values[known], counts[known] = local.values[mine], local.counts[mine]
             sizes[known] = _sizes(labels, len(local))[mine]
-        total = misfit(distance, observed, extent, self._metric)
+        total = misfit(distance[:, _with_enough(distance, self._gate.fewest)], observed, extent, self._metric)
         return Refined(values=values, counts=counts, sizes=sizes, misfit=total)
 
     @_answer.register
@@ -201,7 +203,7 @@ class Participant:
         if local is None or found is None or groups.shape != (int(found.max(initial=-1)) + 1,):
             raise ProtocolError(f"participant {self.name!r} was told the groups of clusters that it does not have")
         inside = groups.dtype.kind == "i" and bool(((groups >= 0) & (groups < request.n_groups)).all())
-        if not inside or request.n_groups > _MOST_CENTRES:
+        if not inside or request.n_groups > most_centres(len(self._table)):
             raise ProtocolError(f"participant {self.name!r} was told groups that do not exist")
         self._labels = np.where(local >= 0, groups[local], -1)
         return Labelled(sizes=_sizes(self._labels, request.n_groups))
@@ -222,6 +224,11 @@ class Participant:
             raise ProtocolError(f"participant {self.name!r} was sent units that do not fit its {shape[0]} features")
         if not ((columns.scale >= 1 / LARGEST) & (columns.scale <= LARGEST)).all():
             raise ProtocolError(f"participant {self.name!r} was sent a scale that is not a positive number")
+        far = np.fmax(*(np.abs(side - columns.shift) for side in extent_of(table.values, table.observed)))
+        if not (np.nan_to_num(far, nan=0.0) <= LARGEST * columns.scale).all():
+            raise ProtocolError(
+                f"participant {self.name!r} was sent units in which its cells cannot be squared and summed"
+            )
         return View(table, _units(columns.shift, columns.scale))
 
     def _check_levels(self, levels: Mapping[str, Sequence[str]]) -> None:
@@ -236,23 +243,28 @@ class Participant:
         d = len(table.names)
         n = len(centres.values) if centres.values.ndim == 2 else 0
         fits = centres.values.shape == centres.known.shape == (n, d) and centres.low.shape == centres.high.shape == (d,)
-        if not fits or not 1 <= n <= _MOST_CENTRES:
+        if not fits or n < 1:
             raise ProtocolError(f"participant {self.name!r} was sent centroids that do not fit its {d} features")
+        if n > (most := most_centres(len(table))):
+            raise ProtocolError(f"participant {self.name!r} was sent {n} centroids, more than the {most} that it takes")
         known = centres.known.astype(np.bool_)
         seen = known.any(axis=0)
         if not all(_is_moderate(part) for part in (centres.values[known], centres.low[seen], centres.high[seen])):
             raise ProtocolError(f"participant {self.name!r} was sent centroids that are not finite")
+        if not (centres.low[seen] <= centres.high[seen]).all():
+            raise ProtocolError(f"participant {self.name!r} was sent an extent that is none")
         return MaskedCentroids.of(centres.values, known.astype(np.float64)), Extent(centres.low, centres.high)
 
     def _mixture(self, sent: Gaussians, centres: MaskedCentroids) -> Mixture:
         k, d = centres.values.shape
-        flat, wide = (sent.overall, sent.width), (sent.means, sent.variances, sent.seen)
-        fits = all(part.shape == (d,) for part in flat) and all(part.shape == (k, d) for part in wide)
+        flat, each = (sent.overall, sent.width), (sent.means, sent.variances, sent.seen)
+        fits = all(part.shape == (d,) for part in flat) and all(part.shape == (k, d) for part in each)
         if not fits or sent.weights.shape != (k,):
             raise ProtocolError(f"participant {self.name!r} was sent Gaussians that do not fit its {d} features")
         sane = all(_is_moderate(part) for part in (*flat, sent.means, sent.variances, sent.weights))
-        positive = sane and (sent.variances > 0).all() and (sent.weights > 0).all() and (sent.width >= 0).all()
-        if not positive:
+        wide = sane and bool(((sent.width == 0) | (sent.width >= 1 / LARGEST)).all())
+        near = wide and bool((np.abs(sent.means) <= FARTHEST).all() and (sent.variances >= SMALLEST).all())
+        if not near or not (sent.weights > 0).all():
             raise ProtocolError(f"participant {self.name!r} was sent Gaussians that are none")
         seen = sent.seen.astype(np.bool_)
         return Mixture(sent.means, sent.variances, sent.variances, seen, sent.weights, sent.overall, sent.width)
@@ -327,6 +339,22 @@ def _as_moments(s: Statistics) -> Moments:
 def moments_of(rows: FloatArray, observed: BoolArray, scale: str) -> Moments:
     """Count, mean and M2 of the observed cells of each feature, and what else the common units need."""
     return _as_moments(statistics_of(rows, observed, scale))
+
+
+def _with_enough(distance: FloatArray, fewest: int) -> IntArray:
+    """The centres that enough rows are nearest to, when rows of all others go to these.
+
+    A sum of squares that a single row has a part of its own in would tell of that row.
+    """
+    kept = np.arange(distance.shape[1])
+    while True:
+        sizes = _sizes(nearest(distance[:, kept]), len(kept))
+        few = (sizes > 0) & (sizes < fewest)
+        if not few.any():
+            return kept
+        kept = kept[~few] if not few[sizes > 0].all() else kept[[int(sizes.argmax())]]
+        if len(kept) == 1:
+            return kept
 
 
 def _sizes(labels: IntArray, n: int) -> IntArray:

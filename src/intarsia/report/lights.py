@@ -19,6 +19,7 @@ CLOSE, FAR = 0.5, 1.0  # how far local versions are off their centre, of the way
 HARDLY, NOT_AT_ALL = 0.5, 0.25  # deviations by which the columns that are shared tell local clusters apart
 FEW_EMPTY, MANY_EMPTY = 0.1, 0.3  # beyond which docs/evidence.md has measured nothing
 RESTLESS = 0.01  # of the extent
+FAR_OUT = 100.0  # times what centroids reach: no cluster of real rows is there while everybody's first ones are not
 
 
 def lights_of(
@@ -36,6 +37,7 @@ def lights_of(
         _overlap(assumptions, bridges, len(parties)),
         *_shared_columns_tell(outcome),
         *_same_meaning(outcome),
+        *_nobody_far_away(outcome),
         *_clusters_hang_together(outcome),
         _coverage(outcome),
         _agreement(outcome, assumptions),
@@ -123,7 +125,8 @@ def _same_meaning(outcome: Outcome) -> Iterator[Light]:
         yield Light(about, State.GOOD, "No column is far off, or of another order of magnitude, at one participant.")
         return
     told = "; ".join(
-        f"{entry.feature!r} averages {entry.mean:.3g} at {entry.participant!r} and {entry.elsewhere:.3g} elsewhere"
+        f"{entry.feature!r} averages {entry.mean:.3g} at {entry.participant!r} and {entry.elsewhere:.3g} "
+        f"{f'at {entry.other!r}' if entry.other else 'elsewhere'}"
         for entry in odd[:5]
     )
     more = f"; and {len(odd) - 5} more" if len(odd) > 5 else ""
@@ -132,6 +135,24 @@ def _same_meaning(outcome: Outcome) -> Iterator[Light]:
         State.BAD,
         f"{counted(len(odd), 'column')} may be in other units, or something else: {told}{more}.",
         "Ask how it is measured there, convert it, or leave it out.",
+    )
+
+
+def _nobody_far_away(outcome: Outcome) -> Iterator[Light]:
+    """Means follow whoever is far away; summaries have a light of their own, so this is about rounds."""
+    if len(outcome.participants) == 1 or not outcome.strain:
+        return
+    about = "Nobody's rounds were far from everybody else's"
+    far = sorted((name for name, n in outcome.strain.items() if n > FAR_OUT), key=lambda name: -outcome.strain[name])
+    if not far:
+        yield Light(about, State.GOOD, "No refined centroid was far outside what all other centroids reach.")
+        return
+    most = outcome.strain[far[0]]
+    yield Light(
+        about,
+        State.BAD,
+        f"In some round {quote(far)} sent centroids far outside what all others reach, by up to {most:.3g} times as far.",
+        "Means follow whoever is far away: ask what happened there, or leave them out and run again.",
     )
 
 

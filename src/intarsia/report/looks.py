@@ -21,12 +21,16 @@ OTHER_SCALE = 20.0  # times the others' reach
 
 @dataclass(frozen=True)
 class Odd:
-    """A column that looks as if a participant meant something else by it: its mean there and elsewhere."""
+    """A column that looks as if a participant meant something else by it: its mean there and elsewhere.
+
+    Where only two have the column, nobody can say which of them is odd, and ``other`` is the second.
+    """
 
     feature: str
     participant: str
     mean: float
     elsewhere: float
+    other: str = ""
 
 
 def holders(outcome: Outcome) -> BoolArray:
@@ -114,7 +118,8 @@ def odd_columns(outcome: Outcome) -> list[Odd]:
             own = places[odd[0]]
             rest = float(np.median([place.mean for k, place in enumerate(places) if k != odd[0]]))
             scale, shift = float(outcome.model.scale[m]), float(outcome.model.shift[m])
-            found.append(Odd(name, own.participant, own.mean * scale + shift, rest * scale + shift))
+            other = places[1 - odd[0]].participant if len(places) == 2 else ""
+            found.append(Odd(name, own.participant, own.mean * scale + shift, rest * scale + shift, other))
     return found
 
 
