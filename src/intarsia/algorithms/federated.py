@@ -233,7 +233,7 @@ class FederatedAlgorithm:
                 run = replace(run, roll=run.roll.heard(replies))
                 return self._knowing(run.number)._refined(run, refined)  # noqa: SLF001
             case AskedLabels(run):
-                check_senders(replies, (*run.study.participants, *run.roll.silent))
+                check_senders(replies, (*run.study.participants, *run.roll.silent), optional=bool(run.labelled))
                 labelled = {**run.labelled, **replies_of(Labelled, replies, run.study.participants)}
                 return self._labelled(replace(run, labelled=labelled, roll=run.roll.heard(replies)))
             case AskedLikeliest(run, outcome):

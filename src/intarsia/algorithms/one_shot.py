@@ -151,7 +151,7 @@ class OneShotAlgorithm:
                 check_senders(replies, (*outcome.participants, *roll.silent))
                 return _labelled(study, outcome, roll.heard(replies), replies)
             case AskedLate(study, outcome, roll):
-                check_senders(replies, tuple(roll.described))
+                check_senders(replies, tuple(roll.described), optional=True)
                 return Step(result=_with_late(study, outcome, roll, replies))
 
     def _summarize(self, name: str) -> Summarize:

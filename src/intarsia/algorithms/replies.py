@@ -53,9 +53,9 @@ def replies_of(kind: type[M], replies: Mapping[str, Reply], expected: Sequence[s
     return found
 
 
-def check_senders(replies: Mapping[str, Reply], asked: Sequence[str]) -> None:
-    """Nobody answers who was not asked."""
-    if not set(replies) <= set(asked):
+def check_senders(replies: Mapping[str, Reply], asked: Sequence[str], *, optional: bool = False) -> None:
+    """Nobody answers who was not asked, and somebody does who was, unless that is optional."""
+    if not set(replies) <= set(asked) or not (replies or optional):
         raise ProtocolError(
             f"replies came from {quote(sorted(replies))}, but were expected from {quote(sorted(asked))}"
         )

@@ -113,7 +113,8 @@ class Driver:
                 self._say(f"{ended['message']} Waiting for it")
                 time.sleep(_LOOK_EVERY)
                 continue
-            fruitless = fruitless + 1 if ended.get("kept", kept) <= kept else 0
+            if not ended.get("unknown"):
+                fruitless = fruitless + 1 if ended.get("kept", kept) <= kept else 0
             kept = max(kept, ended.get("kept", kept))
             if fruitless == _MOST_FRUITLESS:
                 self._pause(f"{fruitless} jobs in a row brought no answer, the last one so: {ended['message']}")
@@ -170,14 +171,14 @@ class Driver:
                 self._say(f"submitted to {', '.join(there)}")
                 status = self._finished(session, job, begun.started)
                 if status is None:
-                    return _lost("the server was restarted.")
+                    return _lost("the server was restarted.") | {"unknown": True}
                 return self._fetched(session, job, wanted.target, status)
         except AwayError as error:
             return _lost(str(error)) | {"away": True}
         except IntarsiaError:
             raise
         except Exception as error:  # noqa: BLE001  (a session has no class of its own for a server that is gone)
-            return _lost(f"the server went away ({type(error).__name__}).") | {"away": not submitted}
+            return _lost(f"the server went away ({type(error).__name__}).") | {"away": not submitted, "unknown": True}
 
     def _enough(self, session: Session, until: float) -> Standing:
         """Wait for everybody; once the deadline is over, for the quorum.
