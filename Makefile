@@ -31,7 +31,7 @@ federation-demo: $(VENV)/.flare  ## the same hospitals as four processes and a s
 	@$(BIN)/python scripts/federation_demo.py
 
 e2e: $(VENV)/.flare  ## federations of real processes, and what happens when one is killed
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e -m e2e
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e -m e2e --numprocesses 3 --durations 12
 
 test: setup lint types contracts unit  ## all checks
 
