@@ -80,7 +80,7 @@ def test_no_text_of_a_foreign_exception_leaves(tmp_path, monkeypatch):
 
     monkeypatch.setattr("intarsia.runtime.flare.site.load_participant", broken)
     executor, asked = Answering("0" * 16), Shareable()
-    monkeypatch.setattr(executor, "log_exception", lambda *_: None)
+    monkeypatch.setattr(executor, "log_exception", lambda *_, **__: None)
     asked[MESSAGE] = encode(Describe())
     reply = decode_reply(executor.execute("intarsia", asked, Where(tmp_path), None)[MESSAGE])
     assert isinstance(reply, Failure)
