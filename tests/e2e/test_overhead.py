@@ -17,9 +17,9 @@ from intarsia.policy import ReleasePolicy
 
 pytest.importorskip("nvflare")
 pytest.importorskip("psutil")
-from sklearn.cluster import DBSCAN  # noqa: E402
+from sklearn.cluster import DBSCAN
 
-from tests.e2e.federations import Federation  # noqa: E402
+from tests.e2e.federations import Federation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
 
