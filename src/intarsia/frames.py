@@ -106,10 +106,9 @@ class Table:
     @property
     def filled(self) -> dict[str, BoolArray]:
         """By column, in the owner's order, which cells are filled."""
+        position = {name: m for m, name in enumerate(self.names)}  # tables may be wide
         return {
-            name: self.categories[name].codes >= 0
-            if name in self.categories
-            else self.observed[:, self.names.index(name)]
+            name: self.categories[name].codes >= 0 if name in self.categories else self.observed[:, position[name]]
             for name in self.given_names
         }
 
