@@ -105,6 +105,8 @@ def test_the_quorums_answer_is_that_of_the_quorum(tmp_path):
         assert "away: d" in federation.log()
         assert set(intarsia.load(federation.model).run.absent) == {"d"}
         assert "No row of &#39;d&#39; has a label" in (tmp_path / "study" / "report.html").read_text()
+        federation.kill("c")  # one that was killed is soon known to be away
+        until(lambda: "c" in federation.status().get("away", ()), 100, 3)
 
 
 def test_a_site_that_fails_is_named_at_once_and_can_be_left_out(tmp_path):
