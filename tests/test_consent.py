@@ -17,7 +17,8 @@ from intarsia.cli import participant as commands
 from intarsia.policy import ReleasePolicy
 from intarsia.releases import fields_of, rows_behind, tag_of
 from intarsia.runtime.flare.consent import LATER, form_of, terms_of
-from intarsia.runtime.flare.site import LocalSettings, participant_of, read_rows, write_settings
+from intarsia.runtime.flare.own import LocalSettings, write_settings
+from intarsia.runtime.flare.site import participant_of, read_rows
 from intarsia.runtime.flare.study import Study
 
 STUDY = Study("heart", ("a", "b"), n_clusters=2, settings={"random_state": 0, "n_local_clusters": {"a": 2, "b": 3}})

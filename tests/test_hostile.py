@@ -43,7 +43,8 @@ from intarsia.participant.asked import most_centres
 from intarsia.policy import OPEN, ReleasePolicy
 from intarsia.releases import fields_of, rows_behind
 from intarsia.runtime.base import exception_of, phase_of
-from intarsia.runtime.flare.site import LocalSettings, Site, write_settings
+from intarsia.runtime.flare.own import LocalSettings, write_settings
+from intarsia.runtime.flare.site import Site
 from intarsia.runtime.log import Recorder
 from tests.hostile import Hostile
 

@@ -30,8 +30,9 @@ from intarsia.messages import (
     encode,
 )
 from intarsia.policy import OPEN, ReleasePolicy
+from intarsia.runtime.flare.own import LocalSettings, read_settings, write_settings
 from intarsia.runtime.flare.rules import looser, rounds_beyond
-from intarsia.runtime.flare.site import LocalSettings, Site, local_algorithm, read_settings, write_settings
+from intarsia.runtime.flare.site import Site, local_algorithm
 from intarsia.runtime.flare.study import Study, as_json, digest_of, from_json, read_study
 
 RUN = "0123456789abcdef"

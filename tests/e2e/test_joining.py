@@ -26,7 +26,7 @@ from intarsia.policy import ReleasePolicy
 from intarsia.runtime.flare.joining import Approved, approve, ask, join, read_request
 from intarsia.runtime.flare.keys import Authority, certificate_of, check_lifetimes, lifetimes, renew
 from intarsia.runtime.flare.kit import study_of, write_kits
-from intarsia.runtime.flare.site import read_settings
+from intarsia.runtime.flare.own import read_settings
 from intarsia.runtime.flare.study import Study
 from tests.e2e.federations import Federation
 

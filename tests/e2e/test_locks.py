@@ -25,7 +25,7 @@ from intarsia.runtime.flare.executor import Answering
 from intarsia.runtime.flare.gate import ANSWERS, MESSAGE, Gate
 from intarsia.runtime.flare.job import write_job
 from intarsia.runtime.flare.kit import study_of
-from intarsia.runtime.flare.site import LocalSettings, write_settings
+from intarsia.runtime.flare.own import LocalSettings, write_settings
 from tests.e2e.federations import Federation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]

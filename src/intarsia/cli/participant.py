@@ -20,7 +20,7 @@ from intarsia.exceptions import IntarsiaError, ReleaseError, SettingError
 
 if TYPE_CHECKING:
     from intarsia.messages import Reply
-    from intarsia.runtime.flare.site import LocalSettings
+    from intarsia.runtime.flare.own import LocalSettings
     from intarsia.runtime.flare.study import Study
 
 NAME = "you"
@@ -153,7 +153,7 @@ def serve(
     engine()
     from intarsia.runtime.flare.consent import CONSENT
     from intarsia.runtime.flare.kit import command_of
-    from intarsia.runtime.flare.site import write_settings
+    from intarsia.runtime.flare.own import write_settings
     from intarsia.storage import write_whole
 
     rules = _rules(
@@ -232,8 +232,8 @@ def _settings(
     from msgspec.structs import replace
 
     from intarsia.runtime.flare.kit import ANALYST, SERVER, name_of
+    from intarsia.runtime.flare.own import LocalSettings, read_settings
     from intarsia.runtime.flare.rules import rules_from
-    from intarsia.runtime.flare.site import LocalSettings, read_settings
 
     settings = LocalSettings()
     if kit is not None:

@@ -7,7 +7,8 @@
 ``joining``        keys that never leave a participant
 ``rules``          release rules as files say them
 ``consent``        a form that says what would leave
-``site``           a participant's own settings, and what it keeps
+``own``            a participant's own settings
+``site``           a participant in its kit, and what it keeps
 ``starter``        starts the engine, with a limit on messages
 ``gate``           the way out of a participant
 ``executor``       the way in

@@ -19,8 +19,8 @@ from nvflare.apis.signal import Signal
 from intarsia.exceptions import FederationError, ProtocolError, quote
 from intarsia.messages import Reply, Request, decode_reply, encode
 from intarsia.runtime.base import Arrived, phase_of
-from intarsia.runtime.flare.executor import TASK
 from intarsia.runtime.flare.gate import MESSAGE
+from intarsia.runtime.flare.job import TASK
 from intarsia.runtime.flare.presence import Presence
 from intarsia.runtime.log import Recorder
 

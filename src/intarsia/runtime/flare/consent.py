@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.exceptions import InputError, SettingError, quote
+from intarsia.runtime.flare.own import LocalSettings, entries
 from intarsia.runtime.flare.rules import as_table
-from intarsia.runtime.flare.site import LocalSettings, entries
 from intarsia.runtime.flare.study import Study
 
 CONSENT = "consent.toml"

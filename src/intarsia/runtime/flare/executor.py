@@ -14,9 +14,8 @@ from nvflare.apis.signal import Signal
 from intarsia.exceptions import IntarsiaError
 from intarsia.messages import Failure, encode
 from intarsia.runtime.flare.gate import ANSWERS, MESSAGE
+from intarsia.runtime.flare.job import TASK
 from intarsia.runtime.flare.site import Site
-
-TASK = "intarsia"
 
 
 class Answering(Executor):

@@ -10,6 +10,7 @@ from typing import Any
 from intarsia.algorithms import Algorithm
 from intarsia.runtime.flare.study import Study, as_json, digest_of
 
+TASK = "intarsia"
 CONTROLLER = "intarsia.runtime.flare.controller.Coordinating"
 EXECUTOR = "intarsia.runtime.flare.executor.Answering"
 GATE = "intarsia.runtime.flare.gate.Gate"
@@ -61,7 +62,7 @@ def write_job(
         "job_heartbeat_interval": _HEARTBEAT,
         "executors": [
             {
-                "tasks": ["intarsia"],
+                "tasks": [TASK],
                 "executor": {"path": EXECUTOR, "args": {"run": digest_of(what, study.participants)}},
             }
         ],

@@ -19,7 +19,7 @@ import msgspec
 from intarsia.exceptions import FederationError, SettingError
 from intarsia.runtime.flare import starter
 from intarsia.runtime.flare.job import CONTROLLER, EXECUTOR, GATE
-from intarsia.runtime.flare.site import LocalSettings, write_settings
+from intarsia.runtime.flare.own import LocalSettings, write_settings
 from intarsia.runtime.flare.study import Study
 
 SERVER, ANALYST, AUTHORITY = "server", "analyst", "authority"

@@ -17,7 +17,6 @@ import msgspec
 
 from intarsia.algorithms import Algorithm, FederatedAlgorithm
 from intarsia.exceptions import ReleaseError, SettingError, quote
-from intarsia.participant import Gate
 from intarsia.policy import ReleasePolicy
 
 ANY = "any"
@@ -61,6 +60,8 @@ def looser(policy: ReleasePolicy) -> list[str]:
 
 def forbidden(algorithm: Algorithm, policy: ReleasePolicy) -> str | None:
     """Why the first questions of a study would be refused, by the very gate that would refuse them."""
+    from intarsia.participant import Gate  # which a server need not load
+
     gate = Gate(policy)
     try:
         for request in algorithm.start(("you",)).requests.values():

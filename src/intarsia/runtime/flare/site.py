@@ -1,16 +1,4 @@
-"""A participant's own side of a federation: where its table is, how it clusters, and what it keeps.
-
-Nothing of this comes from a job. ``local/intarsia.toml`` in the participant's kit says::
-
-    table = "/data/patients.parquet"
-    columns = ["age", "chol"]       # all, unless said
-    id_column = "patient"           # kept beside the labels, takes no part
-    local = "HDBSCAN(min_cluster_size=20)"
-    missing = "observed"
-    metric = "euclidean"            # as agreed in the study
-
-    [release]                       # what may leave: as the study proposed, until the participant changes it
-    min_cluster_size = 10
+"""A participant's own side of a federation: its table, how it clusters, and what it keeps. Nothing of this comes from a job.
 
 In the kit's folder the participant keeps ``labels.csv``, ``releases.jsonl`` and the question that a later one refers to.
 """
@@ -21,81 +9,22 @@ import ast
 import csv
 import io
 import re
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
-
-import msgspec
 
 from intarsia.exceptions import InputError, ProtocolError, SettingError, quote
 from intarsia.files import Source, read, sources
 from intarsia.frames import read_table, settle_missing
 from intarsia.messages import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode
 from intarsia.participant import Gate, Journal, Participant
-from intarsia.policy import ReleasePolicy
 from intarsia.releases import tag_of
-from intarsia.runtime.flare.rules import as_table, rules_from
+from intarsia.runtime.flare.own import LocalSettings, read_settings
 from intarsia.storage import write_whole
 
-SETTINGS = "intarsia.toml"
 LABELS = "labels.csv"
 _RUN = re.compile(r"[0-9a-f]{16}")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _CLUSTERER = re.compile(r"[A-Z][A-Za-z]+")
-
-
-class LocalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What ``local/intarsia.toml`` says."""
-
-    table: str = ""
-    columns: tuple[str, ...] = ()
-    id_column: str | None = None
-    local: str | None = None
-    missing: str = "observed"
-    metric: str = "euclidean"
-    release: ReleasePolicy = ReleasePolicy()
-
-
-def read_settings(folder: Path) -> LocalSettings:
-    """The settings in a kit's ``local`` folder."""
-    path = folder / SETTINGS
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-        rules = rules_from(found.pop("release", {}), f"[release] of {path}")
-        return msgspec.structs.replace(msgspec.convert(found, LocalSettings), release=rules)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not TOML: {type(error).__name__}.") from error
-    except msgspec.ValidationError as error:
-        raise SettingError(f"{path}: {error}.") from None
-
-
-def write_settings(folder: Path, settings: LocalSettings) -> None:
-    """Write ``local/intarsia.toml``."""
-    said = msgspec.to_builtins(settings)
-    said.pop("release", None)
-    lines = [*entries(said), "", "[release]", *entries(as_table(settings.release)), ""]
-    write_whole(folder / SETTINGS, "\n".join(lines).encode())
-
-
-def entries(said: Mapping[str, Any]) -> list[str]:
-    """Lines of TOML."""
-    return [f"{_key(key)} = {_toml(value)}" for key, value in said.items() if value is not None]
-
-
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _toml(key)
-
-
-def _toml(value: Any) -> str:
-    """A JSON string is a TOML string, but for one character; a table in a line looks otherwise."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(entries(value)) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
 
 
 def local_algorithm(text: str | None) -> Any:
