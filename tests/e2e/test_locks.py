@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import ssl
+import subprocess
 import time
 from contextlib import contextmanager
 
@@ -26,7 +28,7 @@ from intarsia.runtime.flare.gate import ANSWERS, MESSAGE, Gate
 from intarsia.runtime.flare.job import write_job
 from intarsia.runtime.flare.kit import study_of
 from intarsia.runtime.flare.own import LocalSettings, write_settings
-from tests.e2e.federations import Federation
+from tests.e2e.federations import ENVIRONMENT, INTARSIA, Federation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
 
@@ -219,6 +221,93 @@ def test_a_stranger_without_a_certificate_gets_nothing(federation):
         pass
     context.load_cert_chain(startup / "client.crt", startup / "client.key")
     assert spoken_with(study, context).startswith(b"HTTP/1.1")  # so the question was a fair one
+
+
+def forged(federation, like, keys):
+    """A kit like somebody's, with the certificate and key of another."""
+    kits = federation.folder / "kits"
+    kit = kits / "forged"
+    shutil.rmtree(kit, ignore_errors=True)
+    shutil.copytree(kits / like, kit, ignore=shutil.ignore_patterns("*.jsonl", "intarsia", "labels.csv", "*.log"))
+    kind = "server" if like == "server" else "client"
+    for end in ("crt", "key"):
+        shutil.copyfile(keys / f"client.{end}", kit / "startup" / f"{kind}.{end}")
+    return kit
+
+
+def connected(federation):
+    said = federation.command("federation", "status", "--kit", "kits/analyst", "--json")
+    return json.loads(said.stdout)["connected"] if said.returncode == 0 else []
+
+
+def tried(federation, kit, seconds=25):
+    """Who is connected at any time while somebody serves with this kit; and what it said."""
+    log, seen = federation.folder / "forged.log", set()
+    log.unlink(missing_ok=True)
+    words = [*federation.words("b")[:-1], str(kit)]
+    with log.open("wb") as file:
+        process = subprocess.Popen(words, cwd=federation.folder, env=ENVIRONMENT, stdout=file, stderr=file)
+    federation.running["forged"] = process
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and process.poll() is None:
+        seen |= set(connected(federation))
+        time.sleep(0.5)
+    federation.kill("forged")
+    return seen, log.read_text()
+
+
+def test_nobody_takes_part_with_another_s_certificate_or_that_of_another_authority(federation):
+    with analyst(federation):
+        pass  # everybody is there
+    kits = federation.folder / "kits"
+    federation.kill("b")
+    federation.kill("server")  # or it would take b for connected for a while
+    federation.start("server")
+    until = time.monotonic() + 120
+    while connected(federation) != ["a"]:
+        assert time.monotonic() < until
+        time.sleep(1)
+    try:
+        # as b, with the certificate of a
+        seen, said = tried(federation, forged(federation, "b", kits / "a" / "startup"))
+        assert "b" not in seen, said
+        # as b, of another authority with the same names; it trusts the server, so that it is the server who refuses
+        federation.command("federation", "init", "study.toml", "-o", "others", check=True)
+        kit = forged(federation, "b", federation.folder / "others" / "b" / "startup")
+        seen, said = tried(federation, kit)
+        assert "b" not in seen, said
+        # and as it came, with the authority's own certificate: it does not trust the server
+        seen, said = tried(federation, federation.folder / "others" / "b")
+        assert "b" not in seen, said
+        nothing_left(federation)
+        # with its own it is let in: these were fair trials
+        seen, said = tried(federation, forged(federation, "b", kits / "b" / "startup"), 60)
+        assert "b" in seen, said
+    finally:
+        shutil.rmtree(federation.folder / "others", ignore_errors=True)
+        federation.start("b")
+
+
+def test_a_site_cannot_pose_as_the_server(federation):
+    """FLARE checks no host name, but ties the name of a party to its certificate on both sides."""
+    with analyst(federation):
+        pass
+    federation.kill("server")
+    kit = forged(federation, "server", federation.folder / "kits" / "a" / "startup")
+    before, log = len(logged(federation, "b")), federation.folder / "forged.log"
+    with log.open("wb") as file:
+        words = [*INTARSIA, "federation", "start", "--kit", str(kit)]
+        federation.running["forged"] = subprocess.Popen(words, cwd=federation.folder, stdout=file, stderr=file)
+    try:
+        until = time.monotonic() + 120
+        while "authenticated as 'a' but claimed endpoint 'server'" not in logged(federation, "b")[before:]:
+            assert time.monotonic() < until, logged(federation, "b")[before:]
+            time.sleep(1)
+        assert "Server started" in log.read_text()
+        assert "Client: New client" not in log.read_text()
+    finally:
+        federation.kill("forged")
+        federation.start("server")
 
 
 def test_the_federation_still_runs_after_all_that(federation):

@@ -9,7 +9,7 @@ import numpy as np
 
 from intarsia.assumptions import AssumptionReport
 from intarsia.core.distances import extent_of
-from intarsia.core.features import near_misses
+from intarsia.core.features import indicator, indicators, near_misses
 from intarsia.exceptions import AssumptionWarning, FeatureNameWarning, UnitsWarning, quote
 from intarsia.results import Outcome
 
@@ -79,6 +79,24 @@ def advice(
                 "be good. Hint: fewer clusters, or participants that see what is missing; see result.assumptions."
             ),
         )
+
+
+def known_of(outcome: Outcome) -> tuple[dict[str, tuple[str, ...]], dict[str, dict[str, tuple[str, ...]]]]:
+    """Every participant's columns with all indicators, and the levels that some row of its own has, from summaries alone."""
+    space, local = outcome.model.space, outcome.local_centroids
+    names_of, levels_of = {}, {}
+    for i, name in enumerate(outcome.participants):
+        there = (outcome.owner == i)[:, None] & local.seen & (local.values != 0.0)
+        held = {feature for feature, some in zip(space.names, there.any(axis=0), strict=True) if some}
+        levels = {
+            column: tuple(level for level in own if indicator(column, level) in held)
+            for column, own in outcome.model.levels.items()
+        }
+        levels_of[name] = {column: own for column, own in levels.items() if own}
+        inside = set(indicators(outcome.model.levels))
+        numbers = [f for f, mine in zip(space.names, outcome.masks[i], strict=True) if mine and f not in inside]
+        names_of[name] = (*numbers, *levels_of[name], *indicators(levels_of[name]))
+    return names_of, levels_of
 
 
 def _without_common_levels(levels_of: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[tuple[str, str, str]]:

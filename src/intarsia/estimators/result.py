@@ -16,6 +16,7 @@ from intarsia import storage
 from intarsia.assumptions import AssumptionReport, check_assumptions
 from intarsia.core.mixture import Mixture
 from intarsia.core.types import FloatArray, IntArray
+from intarsia.estimators.advice import advice, known_of
 from intarsia.estimators.after import (
     Closeness,
     Imputed,
@@ -304,6 +305,12 @@ def load(path: str | os.PathLike[str]) -> ClusteringResult:
         The file is damaged, written by a newer version, or not a saved study.
     """
     outcome, stored = storage.load(path)
+    run = stored.run
+    if (
+        run is not None and not run.notes
+    ):  # whoever coordinates a federation keeps figures; words are made from them here
+        report = check_assumptions(outcome)
+        run = replace(run, notes=tuple(text for _, text in advice(*known_of(outcome), outcome, report)))
     keys: dict[str, Hashable] = {name: int(name) if stored.numbered else name for name in stored.participants}
     return ClusteringResult(
         {keys[name]: labels.copy() for name, labels in (stored.labels or {}).items()},
@@ -312,5 +319,5 @@ def load(path: str | os.PathLike[str]) -> ClusteringResult:
         outcome,
         None,
         keys,
-        stored.run,
+        run,
     )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from intarsia.messages import Failure, Refinement, Reply, Request, encode
 from intarsia.releases import differences, fields_of, rows_behind, tag_of
 from intarsia.results import Exchange, RoundInfo, Sent, Suppressed
 from intarsia.runtime.base import Watcher
+
+_Kept = TypeVar("_Kept")
 
 
 @dataclass
@@ -97,7 +100,7 @@ class Recorder:
     @property
     def suppressed(self) -> tuple[Suppressed, ...]:
         """What participants' own rules kept back so far."""
-        return tuple(Suppressed(*key, most) for key, most in self._kept_back.items())
+        return tuple(Suppressed(*key, most) for key, most in _by_name(self._kept_back))
 
     @property
     def absent(self) -> dict[str, tuple[str, ...]]:
@@ -112,12 +115,17 @@ class Recorder:
     @property
     def differences(self) -> dict[str, int]:
         """By participant, the fewest rows by which two of its sums differ that belong together."""
-        return dict(self._differences)
+        return dict(sorted(self._differences.items()))
 
     @property
     def sent(self) -> tuple[Sent, ...]:
         """Every field of every kind of message so far, by participant."""
         return tuple(
             Sent(name, message, path, t.times, t.withheld, t.entries, t.n_bytes, t.fewest_rows)
-            for (name, message, path), t in self._tallies.items()
+            for (name, message, path), t in _by_name(self._tallies)
         )
+
+
+def _by_name(kept: Mapping[tuple[str, str, str], _Kept]) -> list[tuple[tuple[str, str, str], _Kept]]:
+    """Whoever answered first is a matter of chance: participants by name, what each sent in the order of the run."""
+    return sorted(kept.items(), key=lambda entry: entry[0][0])
