@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FLOOR := .venv-floor/bin
 
-.PHONY: help setup demo federation-demo e2e test lint types contracts unit floor browser bench reproduce picture clean
+.PHONY: help setup demo federation-demo e2e soak test lint types contracts unit floor browser bench reproduce picture clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -32,6 +32,9 @@ federation-demo: $(VENV)/.flare  ## the same hospitals as four processes and a s
 
 e2e: $(VENV)/.flare  ## federations of real processes, and what happens when one is killed
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e -m e2e --numprocesses 3 --durations 12
+
+soak: $(VENV)/.flare  ## thirty runs, each with a kill -9 at a random moment (a quarter of an hour)
+	INTARSIA_SOAK=10 OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e/test_soak.py -m e2e --numprocesses 3 -s
 
 test: setup lint types contracts unit  ## all checks
 

@@ -220,3 +220,15 @@ def test_a_latecomer_who_does_not_fit_stays_outside_and_is_named():
     found = drive(ALGORITHMS["federated"], Some(parties, lambda n, name: name == "d" and n == 0), None, None, 3)
     assert "d" not in found.participants
     assert len([remark for remark in found.remarks if "'d' came later and could not join" in remark]) == 1
+
+
+def test_a_failure_names_its_participant_and_cannot_be_one_of_the_network():
+    """Errors of the network mean that another job may do better, which is not a participant's to say."""
+    for error in ("FederationError", "TranscriptError", "Exception", "__doc__"):
+
+        def says(_n, name, reply, error=error):
+            return Failure(error=error, message="again!") if name == "d" else reply
+
+        with pytest.raises(LocalAlgorithmError, match="participant 'd': again!") as found:
+            drive(ALGORITHMS["federated"], Some(people(), lambda n, name: False, says))
+        assert found.value.participant == "d"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 import polars as pl
 import psutil
 
+from intarsia.cli import main
 from intarsia.runtime.transcript import Answer, _read
 
 INTARSIA = [sys.executable, "-m", "intarsia.cli"]
@@ -45,7 +47,7 @@ class Federation:
         (folder / "study.toml").write_text(
             f"{head}{server}[settings]\nrandom_state = 0\n{settings}\n[release]\n{release}\n"
         )
-        self.command("federation", "init", "study.toml", "-o", "kits", check=True)
+        self.here("federation", "init", str(folder / "study.toml"), "-o", str(folder / "kits"))
         for name in self.names:
             self.agree(name)
 
@@ -71,22 +73,17 @@ class Federation:
             timeout=timeout,
         )
 
+    def here(self, *words):
+        """A command in this process, which need not be started for it."""
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            assert not main(list(words)), said.getvalue()
+
     def agree(self, name):
         """Whoever answers for the data reads the form and fills it in."""
         form = self.folder / f"{name}.consent.toml"
-        table = ("--table", f"{name}.parquet")
-        self.command(
-            "participant",
-            "preview",
-            "--kit",
-            f"kits/{name}",
-            *table,
-            "--form",
-            form.name,
-            "--json",
-            *self.more,
-            check=True,
-        )
+        where = ("--kit", str(self.folder / "kits" / name), "--table", str(self.folder / f"{name}.parquet"))
+        self.here("participant", "preview", *where, "--form", str(form), "--json", *self.more)
         form.write_text(
             form.read_text().replace('agreed_by = ""', 'agreed_by = "Dr. Who"').replace('on = ""', "on = 2026-11-15")
         )

@@ -8,7 +8,15 @@ from typing import Any, NamedTuple, Protocol, overload
 
 from intarsia import exceptions
 from intarsia.algorithms.base import Algorithm, Step
-from intarsia.exceptions import FederationError, IntarsiaError, LocalAlgorithmError, about, quote
+from intarsia.exceptions import (
+    FederationError,
+    IntarsiaError,
+    LocalAlgorithmError,
+    ModelFileError,
+    TranscriptError,
+    about,
+    quote,
+)
 from intarsia.messages import Failure, Reply, Request
 from intarsia.releases import tag_of
 from intarsia.results import Outcome, RoundInfo
@@ -47,6 +55,9 @@ class Watcher(Protocol):
 
     def answered(self, phase: str, name: str, reply: Reply, seconds: float) -> None:
         """One participant has answered."""
+
+
+_NOT_A_PARTICIPANTS = (FederationError, TranscriptError, ModelFileError)
 
 
 class AbsentError(FederationError):
@@ -114,7 +125,7 @@ def _advanced(algorithm: Algorithm, step: Step, replies: Mapping[str, Reply | No
     """Take what can be used, if it is enough."""
     requests = step.requests
     good = {name: reply for name, reply in replies.items() if reply is not None and not isinstance(reply, Failure)}
-    refused = {name: about(name, exception_of(r)) for name, r in replies.items() if isinstance(r, Failure)}
+    refused = {name: _failed(name, reply) for name, reply in replies.items() if isinstance(reply, Failure)}
     while True:
         absent = [name for name in requests if name not in good]
         if not _is_enough(step, good, quorum):
@@ -137,6 +148,12 @@ def _advanced(algorithm: Algorithm, step: Step, replies: Mapping[str, Reply | No
         else:
             reasons = {name: f"{name!r} was left out of an exchange: {error}" for name, error in refused.items()}
             return _Taken(following, tuple(good), reasons)
+
+
+def _failed(name: str, failure: Failure) -> IntarsiaError:
+    """A failure, with the name of whose it is, whatever it says."""
+    text = failure.message if repr(name) in failure.message else f"participant {name!r}: {failure.message}"
+    return about(name, exception_of(Failure(error=failure.error, message=text)))
 
 
 def _is_enough(step: Step, good: Mapping[str, Reply], quorum: int | None) -> bool:
@@ -210,7 +227,10 @@ def phase_of(request: Request) -> str:
 
 
 def exception_of(failure: Failure) -> IntarsiaError:
-    """The exception that a participant's failure stands for; one that we do not know becomes a LocalAlgorithmError."""
+    """The exception that a participant's failure stands for.
+
+    One that we do not know, or that is not a participant's to raise, becomes a LocalAlgorithmError.
+    """
     kind = getattr(exceptions, failure.error, None)
-    known = isinstance(kind, type) and issubclass(kind, IntarsiaError)
+    known = isinstance(kind, type) and issubclass(kind, IntarsiaError) and not issubclass(kind, _NOT_A_PARTICIPANTS)
     return (kind if known else LocalAlgorithmError)(failure.message)  # type: ignore[misc]
