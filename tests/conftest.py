@@ -14,11 +14,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "intarsia"))
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Tests go to whichever worker is free, those in a browser all to one: starting two takes longer than it saves."""
+    """Tests go to whichever worker is free, those in a browser all to one: starting two takes longer than it saves.
+
+    So do those that share a federation.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class OneBrowser(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "browser" if "test_browser.py" in nodeid else nodeid
+            return next((name for name in ("test_browser.py", "test_locks.py") if name in nodeid), nodeid)
 
     return OneBrowser(config, log)

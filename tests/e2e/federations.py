@@ -11,10 +11,12 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import polars as pl
 import psutil
+import pytest
 
 from intarsia.cli import main
 from intarsia.runtime.transcript import Answer, _read
@@ -76,8 +78,14 @@ class Federation:
     def here(self, *words):
         """A command in this process, which need not be started for it."""
         said = io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            assert not main(list(words)), said.getvalue()
+        with (
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(said),
+            pytest.raises(SystemExit) as end,
+            warnings.catch_warnings(),
+        ):
+            main(list(words))
+        assert not end.value.code, said.getvalue()
 
     def agree(self, name):
         """Whoever answers for the data reads the form and fills it in."""
