@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from intarsia import storage
 from intarsia.algorithms import FederatedAlgorithm, OneShotAlgorithm
-from intarsia.exceptions import LocalAlgorithmError, ProtocolError
+from intarsia.exceptions import InputError, LocalAlgorithmError, ProtocolError
 from intarsia.frames import read_table
 from intarsia.messages import Description, Failure, LocalSummary
 from intarsia.participant import Participant
@@ -232,3 +233,95 @@ def test_a_failure_names_its_participant_and_cannot_be_one_of_the_network():
         with pytest.raises(LocalAlgorithmError, match="participant 'd': again!") as found:
             drive(ALGORITHMS["federated"], Some(people(), lambda n, name: False, says))
         assert found.value.participant == "d"
+
+
+def saved(recorder, outcome, asked, folder):
+    """As the server of a federation writes it."""
+    pytest.importorskip("nvflare")
+    from intarsia.results import RunRecord
+    from intarsia.runtime.flare.controller import _absent
+
+    record = RunRecord(
+        "federated",
+        {},
+        0,
+        {},
+        "",
+        0.0,
+        recorder.exchanges,
+        recorder.sent,
+        absent=_absent(recorder, asked, outcome.participants),
+        notes=outcome.remarks,
+    )
+    storage.save(folder / "model", outcome, outcome.model.space.names, run=record)
+    return storage.load(folder / "model")[1].run
+
+
+@pytest.mark.parametrize("kind", ["federated", "one_shot"])
+@pytest.mark.parametrize("answer", [Failure(error="InputError", message="no"), Description(features=(), n_rows=0)])
+def test_one_that_only_fails_is_left_out_and_the_result_can_be_kept(kind, answer, tmp_path):
+    recorder = Recorder()
+
+    class Watched(Some):
+        def exchange(self, requests, arrived=None):
+            replies = super().exchange(requests, arrived)
+            for name, reply in replies.items():
+                recorder.answered("describe", name, reply, 0.0)
+            return replies
+
+    runtime = Watched(people(), lambda n, name: False, lambda n, name, reply: answer if name == "d" else reply)
+    found = drive(ALGORITHMS[kind], runtime, recorder, None, 3)
+    assert "d" not in found.participants
+    assert "d" in saved(recorder, found, tuple(WHO), tmp_path).absent
+
+
+@pytest.mark.parametrize("kind", ["federated", "auto", "one_shot"])
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"x": ["u", "v"] * 20, "w": np.arange(40.0)},  # categories here, numbers elsewhere
+        {"quite": np.arange(40.0), "different": np.arange(40.0)},
+    ],
+)
+def test_columns_that_do_not_fit_are_their_owners_and_can_be_mended(kind, late, table, tmp_path):
+    """Left out with a quorum; without one an error that names it, and mending the table is enough."""
+    parties = people() | {"d": Participant(read_table(table, "d"))}
+
+    def away(n, name):
+        return late and n == 0 and name == "d"
+
+    found = drive(ALGORITHMS[kind], Some(parties, away), None, None, 3)
+    assert "d" not in found.participants or not found.sizes["d"].any()
+    assert any("'d'" in remark for remark in found.remarks)
+    if late:
+        return
+    with Transcript(tmp_path / "t") as kept:
+        with pytest.raises(InputError) as error:
+            drive(ALGORITHMS[kind], Some(parties, away), None, kept)
+        assert error.value.participant == "d"
+        mended = drive(ALGORITHMS[kind], Some(people(), away), None, kept)
+    assert mended.sizes["d"].sum() == N
+
+
+@pytest.mark.parametrize("scale", ["minmax", "robust"])
+def test_a_latecomer_that_says_less_than_units_need_stays_outside(scale):
+    def says(n, name, reply):
+        if name == "d" and isinstance(reply, Description):
+            bare = msgspec.structs.replace(reply.moments, low=None, high=None, quantiles=None)
+            return msgspec.structs.replace(reply, moments=bare)
+        return reply
+
+    runtime = Some(people(), lambda n, name: name == "d" and n == 0, says)
+    found = drive(FederatedAlgorithm(n_clusters=2, seed=0, scale=scale), runtime, None, None, 3)
+    assert "d" not in found.participants
+    assert any("'d'" in remark for remark in found.remarks)
+
+
+def test_one_refused_and_one_away_is_a_reason_to_wait():
+    def says(n, name, reply):
+        return Failure(error="InputError", message="no") if name == "d" else reply
+
+    with pytest.raises(AbsentError) as error:
+        drive(ALGORITHMS["federated"], Some(people(), lambda n, name: name == "c", says), None, None, 3)
+    assert "c" in error.value.absent

@@ -32,6 +32,8 @@ from intarsia.exceptions import (
     InputError,
     MixedKindsError,
     NonNumericError,
+    ProtocolError,
+    about,
     quote,
 )
 from intarsia.messages import MOST_JOINT_LEVELS, Columns, Description, Labelled, LocalSummary, Moments, Reply, Request
@@ -131,6 +133,8 @@ class Study:
         inside = set(indicators(self.all_levels))
         numbers = tuple(feature for feature in self.space.names if feature not in inside)
         _check_kinds({"the others": Has(numbers, self.all_levels, None), name: Has(has.numbers, levels, None)})
+        if has.moments is not None:
+            check_statistics({name: has.moments}, self.units.way)
         features = tuple(sorted((*has.numbers, *indicators(levels))))
         if not set(features) & set(self.space.names):
             raise DisjointFeaturesError(
@@ -205,20 +209,33 @@ def _check_kinds(described: Mapping[str, Has]) -> None:
             if truths
             else "to_numeric, or astype('category') where they are codes"
         )
-        raise MixedKindsError(
+        text = (
             f"{len(mixed)} column(s) are numbers for some participants and categories for others: {quote(mixed)}. "
             f"Hint: convert them to the same kind, in pandas with {how}."
         )
+        raise about(_odd_one_out(described), MixedKindsError(text))
     if clash := clashes(levels, of_numbers):
-        raise DuplicateColumnError(
-            f"{len(clash)} column(s) are called like a level of another column: {quote(clash)}. Hint: rename them."
-        )
+        text = f"{len(clash)} column(s) are called like a level of another column: {quote(clash)}. Hint: rename them."
+        owner = next((name for name, has in described.items() if set(clash) & set(has.numbers)), next(iter(described)))
+        raise about(owner, DuplicateColumnError(text))
     crowded = [f"{column} ({len(own)} levels)" for column, own in levels.items() if len(own) > MOST_JOINT_LEVELS]
     if crowded:
-        raise NonNumericError(
+        text = (
             f"{len(crowded)} column(s) have more than {MOST_JOINT_LEVELS} levels in all: {quote(crowded)}. "
             "Hint: do all participants write the levels alike? Join rare ones, or drop the column."
         )
+        most = max(described, key=lambda name: max(map(len, described[name].levels.values()), default=0))
+        raise about(most, NonNumericError(text))
+
+
+def _odd_one_out(described: Mapping[str, Has]) -> str:
+    """Whoever disagrees with most of the others on what a column holds."""
+
+    def against(name: str) -> int:
+        numbers, levels = set(described[name].numbers), set(described[name].levels)
+        return sum(len(numbers & set(has.levels)) + len(levels & set(has.numbers)) for has in described.values())
+
+    return max(described, key=against)
 
 
 def check_connected(features: Mapping[str, Sequence[str]]) -> None:
@@ -239,10 +256,11 @@ def check_connected(features: Mapping[str, Sequence[str]]) -> None:
         if misses
         else "Hint: leave them out, or add a participant that has columns of both sides."
     )
-    raise DisjointFeaturesError(
+    text = (
         f"{len(apart)} of {len(names)} participants share no feature with the other {len(names) - len(apart)}, not even "
         f"through others: {quote(apart)}. The overlap must connect everybody for clusters to be compared. {hint}"
     )
+    raise about(apart[0], DisjointFeaturesError(text))
 
 
 class Roll(NamedTuple):
@@ -279,7 +297,7 @@ class Roll(NamedTuple):
         for name in [name for name in self.described if name not in study.participants]:
             try:
                 study = study.joined(name, self.has(name))
-            except InputError as error:
+            except (InputError, ProtocolError) as error:
                 remark = f"{name!r} came later and could not join: {error}"
                 remarks = remarks if remark in remarks else (*remarks, remark)
         return study, self._replace(remarks=remarks)

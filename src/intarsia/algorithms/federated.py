@@ -53,7 +53,7 @@ from intarsia.core.meta_clustering import LocalCentroids, by_size, method_a, met
 from intarsia.core.n_clusters import Choice, choose_n_clusters
 from intarsia.core.search import CentroidProblem, margins, search_centroids
 from intarsia.core.types import IntArray
-from intarsia.exceptions import ProtocolError, about
+from intarsia.exceptions import IntarsiaError, ProtocolError, about
 from intarsia.messages import (
     MOST_SETS,
     Centres,
@@ -240,7 +240,8 @@ class FederatedAlgorithm:
                 check_senders(replies, run.study.participants)
                 labelled = replies_of(Labelled, replies, run.study.participants)
                 sizes = sizes_of(labelled, run.study.participants, len(outcome.model.centroids), run.n_rows)
-                return Step(result=replace(outcome, sizes=sizes))
+                missed = {name: own for name, own in outcome.sizes.items() if name not in labelled}  # these labels stay
+                return Step(result=replace(outcome, sizes=sizes | missed))
 
     def _describe(self, roll: Roll) -> dict[str, Request]:
         return dict.fromkeys(roll.silent, Describe(scale=self.scale))
@@ -263,7 +264,8 @@ class FederatedAlgorithm:
 
     def _numbered(self, study: Study, roll: Roll, summaries: Mapping[str, LocalSummary]) -> Step:
         """Choose K from what everybody sees, and ask for that many clusters, also those who come only now."""
-        everybody, study = self._study(roll), self._present(study, summaries)
+        everybody, roll = self._with_new(study, roll)
+        study = self._present(study, summaries)
         gathered = self._gathered(study, summaries)
         check_densities(summaries, "gaussian_diagonal")
         densities = unpacked_densities(study, gathered, summaries, original_units=False)
@@ -278,6 +280,15 @@ class FederatedAlgorithm:
         knowing = self._knowing(number)
         requests = {name: knowing._summarize(everybody, name) for name in everybody.participants}  # noqa: SLF001
         return Step(AskedSummaries(everybody, roll, number), requests | self._describe(roll))
+
+    def _with_new(self, study: Study, roll: Roll) -> tuple[Study, Roll]:
+        """The study anew with those who came meanwhile; one that does not fit is left out."""
+        if set(roll.described) == set(study.participants):
+            return study, roll
+        try:
+            return self._study(roll), roll
+        except IntarsiaError:
+            return roll.joining(study)
 
     def _present(self, study: Study, replies: Mapping[str, Reply]) -> Study:
         """The study of those who answered, who must still hang together."""

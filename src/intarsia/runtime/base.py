@@ -9,7 +9,9 @@ from typing import Any, NamedTuple, Protocol, overload
 from intarsia import exceptions
 from intarsia.algorithms.base import Algorithm, Step
 from intarsia.exceptions import (
+    DisjointFeaturesError,
     FederationError,
+    InputError,
     IntarsiaError,
     LocalAlgorithmError,
     ModelFileError,
@@ -129,7 +131,8 @@ def _advanced(algorithm: Algorithm, step: Step, replies: Mapping[str, Reply | No
     while True:
         absent = [name for name in requests if name not in good]
         if not _is_enough(step, good, quorum):
-            if refused:
+            silent = [name for name in absent if name not in refused]
+            if refused and (quorum is None or not silent):
                 raise next(iter(refused.values()))
             raise AbsentError(
                 f"{len(absent)} of {len(requests)} participant(s) did not answer: {quote(absent)}.", absent
@@ -137,10 +140,12 @@ def _advanced(algorithm: Algorithm, step: Step, replies: Mapping[str, Reply | No
         try:
             following = algorithm.advance(step.state, good)
         except IntarsiaError as error:
-            if error.participant in good:
+            silent = [name for name in absent if name not in refused]
+            connects = isinstance(error, DisjointFeaturesError) and bool(silent)  # whoever is away may be the link
+            if error.participant in good and not connects:
                 refused[error.participant] = error
                 del good[error.participant]
-            elif absent and not refused:
+            elif absent:
                 text = f"{quote(absent)} did not answer, and the others cannot go on alone: {error}"
                 raise AbsentError(text, absent) from error
             else:
@@ -187,8 +192,11 @@ def _resumed(
     try:
         taken = _advanced(algorithm, step, there, quorum)
     except IntarsiaError as error:
-        if error.participant is not None and error.participant in requests:  # asked again, it may do better
-            transcript.forget(n, requests, error.participant)
+        # asked again, they may do better; what does not fit together may be mended anywhere
+        failed = isinstance(there.get(str(error.participant)), Failure)
+        for name in requests if isinstance(error, InputError) and not failed else [error.participant]:
+            if name is not None and name in requests:
+                transcript.forget(n, requests, name)
         raise
     for name in taken.refused:
         transcript.forget(n, requests, name)

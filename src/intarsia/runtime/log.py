@@ -57,7 +57,8 @@ class Recorder:
     def answered(self, phase: str, name: str, reply: Reply, seconds: float) -> None:
         """One participant has answered."""
         now = self._exchanges[-1]
-        now.seconds[name] = seconds
+        if not isinstance(reply, Failure):  # which is no answer
+            now.seconds[name] = seconds
         now.bytes_out[name] = len(encode(reply))
         self._count(name, reply, rows_behind(reply))
         for what, n in ({} if isinstance(reply, Failure) else reply.suppressed).items():

@@ -78,7 +78,7 @@ class Transcript:
         with _said(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = (self.folder / "lock").open("ab")
-        if not _locked(self._lock.fileno()):
+        if not locked(self._lock.fileno()):
             self._lock.close()
             raise InUseError(f"{self.folder} is in use: this run is going on elsewhere.")
         for left in self.folder.rglob(_BESIDE):
@@ -197,7 +197,7 @@ def _read(path: Path, kind: type[_Kind]) -> _Kind | None:
         return None
 
 
-def _locked(handle: int) -> bool:
+def locked(handle: int) -> bool:
     """Whether the file is ours alone now; the system lets go of it should we be killed."""
     try:
         import fcntl

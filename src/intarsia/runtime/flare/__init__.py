@@ -12,6 +12,7 @@
 ``starter``        starts the engine, with a limit on messages
 ``gate``           the way out of a participant
 ``executor``       the way in
+``locks``          what a site's processes do not answer
 ``controller``     runs an algorithm at the server
 ``asking``         a request to everybody, and who answers
 ``presence``       who is there

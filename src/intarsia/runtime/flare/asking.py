@@ -82,11 +82,14 @@ class FlareRuntime:
         lock, started = Lock(), time.monotonic()
         replies: dict[str, Reply] = {}
         why: dict[str, str] = {}
+        over: list[bool] = []
         self._asked, self._answered, self._n = requests, {}, self._n + 1
 
         def received(client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG001
             name, result = client_task.client.name, client_task.result
             with lock:
+                if over:
+                    return  # nobody waits for it any more
                 try:
                     reply = _reply_of(result)
                 except ProtocolError as error:
@@ -108,6 +111,8 @@ class FlareRuntime:
                     why[name] = _GONE
                     self._controller.cancel_task(tasks[name], fl_ctx=self._fl_ctx)
             time.sleep(_LOOK_EVERY)
+        with lock:
+            over.append(True)
         self.why = {name: why.get(name, _why(tasks[name])) for name in tasks if name not in replies} | {
             name: "not connected" for name in requests if name not in tasks
         }

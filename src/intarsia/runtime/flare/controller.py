@@ -39,16 +39,35 @@ _NOBODY = {CellCode.TIMEOUT, CellCode.TARGET_UNREACHABLE, CellCode.COMM_ERROR}
 PROGRESS = "intarsia"
 
 
+class FailedError(IntarsiaError):
+    """A mistake of ours, at the server."""
+
+
+def _absent(recorder: Recorder, asked: Sequence[str], there: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Who missed what; whoever is not in the result missed all that it was asked."""
+    missed = recorder.absent
+    for name in asked:
+        if name not in there:
+            missed[name] = tuple(now.phase for now in recorder.exchanges if name in now.bytes_in)
+    return missed
+
+
 class Coordinating(Controller):
     """FLARE's controller: what the job says is an algorithm and its settings, by name."""
 
     def __init__(
-        self, algorithm: dict[str, Any], participants: list[str], quorum: int, deadline: int, settings: dict[str, Any]
+        self,
+        algorithm: dict[str, Any],
+        participants: list[str],
+        quorum: int,
+        deadline: int,
+        settings: dict[str, Any],
+        not_awaited: list[str],
     ) -> None:
         super().__init__(task_check_period=0.05)
         self._what, self._settings = algorithm, settings
         self._terms = Terms(tuple(participants), quorum, deadline)
-        self._presence = Presence(participants, self._is_connected)
+        self._presence = Presence([name for name in participants if name not in not_awaited], self._is_connected)
         self._runtime: FlareRuntime | None = None
         self._cell: Any = None
         self._kept = 0
@@ -91,11 +110,14 @@ class Coordinating(Controller):
         try:
             self._run(kept, out, (fl_ctx, abort_signal))
             ended: dict[str, Any] = {"done": True}
-        except IntarsiaError as error:
+        except Exception as error:  # noqa: BLE001  (whoever waits must know that it is over)
             self.log_exception(fl_ctx, "the run ended without a result")
+            if not isinstance(error, IntarsiaError):
+                error = FailedError(f"the server failed with a {type(error).__name__}; its log says more.")
             ended = {"done": False, "error": type(error).__name__, "message": str(error)}
             if isinstance(error, AbsentError | ReturnedError | InUseError):  # another job may do better, and is cheap
                 ended |= {"error": FederationError.__name__, "absent": list(getattr(error, "absent", ()))}
+                ended["returned"] = self._presence.returned if isinstance(error, ReturnedError) else []
                 ended["message"] += self._reasons(getattr(error, "absent", ()))
             if error.participant is not None:
                 ended["participant"] = error.participant
@@ -148,6 +170,6 @@ class Coordinating(Controller):
             differences=recorder.differences,
             suppressed=recorder.suppressed,
             notes=outcome.remarks,
-            absent=recorder.absent,
+            absent=_absent(recorder, self._terms.participants, outcome.participants),
         )
         storage.save(out / MODEL, outcome, outcome.model.space.names, run=record)

@@ -11,6 +11,7 @@ import json
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -21,18 +22,20 @@ from typing import Any, NoReturn
 from nvflare.fuel.flare_api.api_spec import TargetType
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
+from intarsia import exceptions
 from intarsia.algorithms import Algorithm
 from intarsia.exceptions import FederationError, IntarsiaError, SettingError, quote
-from intarsia.messages import Failure
-from intarsia.runtime.base import exception_of
 from intarsia.runtime.flare.controller import ENDED, MODEL, PROGRESS
 from intarsia.runtime.flare.job import write_job
 from intarsia.runtime.flare.kit import study_of
+from intarsia.runtime.transcript import locked
 from intarsia.storage import write_whole
 
 _LOOK_EVERY = 0.5  # seconds
 _FINISHED = "FINISHED"
 _MOST_FRUITLESS = 4  # jobs in a row that brought no answer
+_UNSTEADY = 2  # times that a site comes back without an answer, until a job no longer ends for it
+_NOT_SCHEDULED = 60.0  # seconds that a job may wait for its sites
 _LAST = "last.json"  # in the kit: how the last run stands
 _KEPT = "What was answered is kept: the same command goes on."
 Tell = Callable[[str], None]
@@ -69,6 +72,7 @@ class Driver:
         self._without: set[str] = set()
         self._stayed_away: set[str] = set()  # waited for once, in vain
         self._needed: set[str] = set()  # the others cannot do without
+        self._returned: Counter[str] = Counter()  # came back, and brought no answer
 
     def standing(self, patience: float = 10.0) -> tuple[Standing, dict[str, Any]]:
         """Ask the server who is there, and how far the run is that goes on now."""
@@ -97,14 +101,26 @@ class Driver:
         if strange := [name for name in without if name not in self.study.participants]:
             raise SettingError(f"{quote(strange)} is not in this study, which has {quote(self.study.participants)}.")
         self._without = set(without)
+        with self._alone():
+            self._run(Submission(algorithm, settings, target), patience)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One command at a time: two would end each other's jobs."""
+        with (self.kit / "lock").open("ab") as lock:
+            if not locked(lock.fileno()):
+                raise FederationError(f"another command runs with {self.kit}. Hint: wait for it, or stop it.")
+            yield
+
+    def _run(self, wanted: Submission, patience: float) -> None:
         until, fruitless, kept = time.monotonic() + patience, 0, 0
         while True:
-            ended = self._attempt(Submission(algorithm, settings, target), until)
+            ended = self._attempt(wanted, until)
             if ended.get("done"):
-                self._note("done", f"the result is in {target}")
+                self._note("done", f"the result is in {wanted.target}")
                 return
             if ended["error"] != FederationError.__name__:
-                error = exception_of(Failure(error=ended["error"], message=ended["message"]))
+                error = _error(ended["error"], ended["message"])
                 self._note("failed", str(error))
                 raise self._with_hint(error, ended.get("participant"))
             if ended.get("away"):
@@ -115,6 +131,9 @@ class Driver:
                 continue
             if not ended.get("unknown"):
                 fruitless = fruitless + 1 if ended.get("kept", kept) <= kept else 0
+            if ended.get("kept", 0) > kept:
+                self._returned.clear()
+            self._returned.update(ended.get("returned", ()))
             kept = max(kept, ended.get("kept", kept))
             if fruitless == _MOST_FRUITLESS:
                 self._pause(f"{fruitless} jobs in a row brought no answer, the last one so: {ended['message']}")
@@ -164,7 +183,15 @@ class Driver:
                     _quietly(session.abort_job, job)  # of ours, from before: its transcript is in use
                 there = [name for name in begun.connected if name not in self._without]
                 with tempfile.TemporaryDirectory() as folder:
-                    what = write_job(Path(folder) / "job", self.study, wanted.algorithm, wanted.settings, there)
+                    unsteady = {name for name, times in self._returned.items() if times >= _UNSTEADY}
+                    what = write_job(
+                        Path(folder) / "job",
+                        self.study,
+                        wanted.algorithm,
+                        wanted.settings,
+                        there,
+                        sorted(self._without | unsteady),
+                    )
                     job = session.submit_job(str(what))
                 submitted = True
                 self._note("running", f"job {job}")
@@ -199,7 +226,8 @@ class Driver:
                 len(wanted) - len(away) >= fewest and set(away) <= self._stayed_away and not self._needed & set(away)
             ):
                 return now
-            if time.monotonic() > until:
+            waits_for_more = len(wanted) - len(away) >= fewest and not self._needed & set(away)  # until the deadline
+            if time.monotonic() > until and not waits_for_more:
                 who = f"{len(away)} participant(s) are not connected: {quote(away)}"
                 need = f"; {fewest} of {len(wanted)} are needed" if fewest < len(wanted) else ""
                 self._pause(f"{who}{need}. Hint: intarsia participant serve there, or go on without: --without.")
@@ -208,10 +236,14 @@ class Driver:
 
     def _finished(self, session: Session, job: str, started: float) -> str | None:
         """The status in which the job ended; None if the server is another than when it was submitted."""
+        submitted = time.monotonic()
         while True:
             status = str(session.get_job_status(job))
             if status.startswith(_FINISHED):
                 return status
+            if status.startswith("SUBMITTED") and time.monotonic() - submitted > _NOT_SCHEDULED:
+                _quietly(session.abort_job, job)  # somebody left since
+                return "not begun"
             if _standing(session).started != started:
                 return None  # the job stays RUNNING for ever
             self._say_progress(_progress(session, job))
@@ -284,6 +316,12 @@ def _refusals(session: Session, job: str) -> str:
         return ""
     refused = [str(line) for line in said if not str(line).endswith(": OK")]
     return f": {'; '.join(refused)}" if refused else ""
+
+
+def _error(name: str, message: str) -> IntarsiaError:
+    kind = getattr(exceptions, name, None)
+    known = isinstance(kind, type) and issubclass(kind, IntarsiaError)
+    return (kind if known else FederationError)(message)  # type: ignore[misc]
 
 
 def _lost(why: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from intarsia.exceptions import IntarsiaError
 from intarsia.messages import Failure, encode
 from intarsia.runtime.flare.gate import ANSWERS, MESSAGE
 from intarsia.runtime.flare.job import TASK
+from intarsia.runtime.flare.locks import lock_job
 from intarsia.runtime.flare.site import Site
 
 
@@ -23,6 +24,7 @@ class Answering(Executor):
 
     def __init__(self, run: str) -> None:
         super().__init__()
+        lock_job()
         self._run = run
         self._site: Site | None = None
 

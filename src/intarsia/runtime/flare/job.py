@@ -25,9 +25,17 @@ def run_of(study: Study, algorithm: Algorithm) -> str:
 
 
 def write_job(
-    folder: Path, study: Study, algorithm: Algorithm, settings: dict[str, Any], present: Sequence[str] | None = None
+    folder: Path,
+    study: Study,
+    algorithm: Algorithm,
+    settings: dict[str, Any],
+    present: Sequence[str] | None = None,
+    not_awaited: Sequence[str] = (),
 ) -> Path:
-    """Write the folder of a job that runs this algorithm at those who are there; ``settings`` are for the record only."""
+    """Write the folder of a job that runs this algorithm at those who are there; ``settings`` are for the record only.
+
+    Whoever is not awaited does not end the job by coming back.
+    """
     what = as_json(algorithm)
     config = folder / "app" / "config"
     config.mkdir(parents=True)
@@ -47,6 +55,7 @@ def write_job(
         "quorum": quorum,
         "deadline": study.deadline,
         "settings": settings,
+        "not_awaited": list(not_awaited),
     }
     server = {
         "format_version": 2,

@@ -12,7 +12,7 @@ _KNOCK_EVERY = 2.0  # seconds
 
 
 class Presence:
-    """Who is there: every sign of life of a site in this job, and whether one that is not in it answers a knock."""
+    """Who is there: every sign of life of a site in this job, and whether one of ``participants`` that is not answers."""
 
     def __init__(self, participants: Sequence[str], knock: Callable[[str], bool]) -> None:
         self._participants, self._knock = tuple(participants), knock
@@ -34,7 +34,7 @@ class Presence:
 
     def begin(self, in_job: Iterable[str]) -> None:
         """These were there when the job began; the others are knocked at, again and again."""
-        self._in_job = set(in_job) & set(self._participants)
+        self._in_job = set(in_job)
         Thread(target=self._look, daemon=True).start()
 
     def end(self) -> None:

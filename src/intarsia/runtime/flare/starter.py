@@ -12,6 +12,7 @@ import runpy
 import sys
 
 from intarsia.exceptions import FederationError
+from intarsia.runtime.flare.locks import lock_site
 
 LIMIT = 256 * 1024 * 1024  # bytes
 LIMITS = {"max_message_size": LIMIT, "streaming_max_blob_size": LIMIT}
@@ -42,8 +43,7 @@ def main() -> None:
     """``python -m intarsia.runtime.flare.starter server|site …``, with the engine's own arguments."""
     which, *arguments = sys.argv[1:]
     limit_pieces()
-    if which == "server":
-        forget_sooner()
+    forget_sooner() if which == "server" else lock_site()
     sys.argv = [MODULES[which], *arguments]
     runpy.run_module(MODULES[which], run_name="__main__", alter_sys=True)
 
