@@ -31,7 +31,8 @@ federation-demo: $(VENV)/.flare  ## the same hospitals as four processes and a s
 	@$(BIN)/python scripts/federation_demo.py
 
 e2e: $(VENV)/.flare  ## federations of real processes, and what happens when one is killed
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e -m e2e --numprocesses 3 --durations 12
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e -m e2e --numprocesses 3 --durations 12 --ignore tests/e2e/test_overhead.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e/test_overhead.py -m e2e -s
 
 soak: $(VENV)/.flare  ## thirty runs, each with a kill -9 at a random moment (a quarter of an hour)
 	INTARSIA_SOAK=10 OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e/test_soak.py -m e2e --numprocesses 3 -s

@@ -114,11 +114,9 @@ class Overheard(Federation):
         super().__exit__(*_)
         self.tap.close()
 
-    def command(self, *words, **named):
-        if words[:2] != ("federation", "init"):
-            return super().command(*words, **named)
-        command = [sys.executable, "-c", _INIT, str(self._port), *words]
-        return subprocess.run(command, cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    def make_kits(self):
+        command = [sys.executable, "-c", _INIT, str(self._port), "federation", "init", "study.toml", "-o", "kits"]
+        subprocess.run(command, cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True, check=True)
 
     def words(self, name):
         words = super().words(name)

@@ -49,7 +49,7 @@ class Federation:
         (folder / "study.toml").write_text(
             f"{head}{server}[settings]\nrandom_state = 0\n{settings}\n[release]\n{release}\n"
         )
-        self.here("federation", "init", str(folder / "study.toml"), "-o", str(folder / "kits"))
+        self.make_kits()
         for name in self.names:
             self.agree(name)
 
@@ -74,6 +74,9 @@ class Federation:
             check=check,
             timeout=timeout,
         )
+
+    def make_kits(self):
+        self.here("federation", "init", str(self.folder / "study.toml"), "-o", str(self.folder / "kits"))
 
     def here(self, *words):
         """A command in this process, which need not be started for it."""
