@@ -1,6 +1,7 @@
 """What may leave a participant: rules at work on real tables, and a last look that nothing small gets out."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -274,3 +275,38 @@ def test_the_last_look_stops_what_slipped_through():
     gate.admit(Describe())
     with pytest.raises(ReleaseError, match="reply.labelled"):
         gate._check(Labelled(sizes=np.array([3, 50])))
+
+
+def test_units_never_tell_of_the_largest_cell():
+    """Bisection by the scale: whether a cell is too large for the units must not be an answer."""
+    column = np.concatenate([np.arange(40.0), [77.25]])
+    participant = _participant({"x": column, "y": np.zeros(41)}, ReleasePolicy(max_rounds=None))
+    for scale in (60e-100, 77e-100, 78e-100, 1e-100, 1.0):
+        units = Columns(np.zeros(2), np.array([scale, 1.0]))
+        reply = participant.handle(_summarize(columns=units, n_clusters=2, n_local_clusters=2))
+        assert not isinstance(reply, Failure)
+        assert np.isfinite(reply.values).all()
+
+
+def test_questions_that_end_in_a_failure_count_too(tmp_path):
+    policy, journal = ReleasePolicy(max_rounds=2), Journal(tmp_path / "released.jsonl")
+    participant = _participant(_blobs([30, 40]), policy, journal)
+    for round_ in (1, 2):  # three features, where there are two
+        assert participant.handle(_refine([0.0, 20.0], d=3, round_=round_)[0]).error == "ProtocolError"
+    assert participant.handle(_refine([0.0, 20.0], round_=3)[0]).error == "ReleaseError"
+    again = _participant(_blobs([30, 40]), policy, journal)
+    assert again.handle(_refine([0.0, 20.0], round_=4)[0]).error == "ReleaseError"
+    assert list(journal.entries()) == []  # nothing left
+
+
+def test_jobs_at_the_same_time_are_counted_together(tmp_path):
+    policy = ReleasePolicy(max_rounds=3)
+    jobs = [_participant(_blobs([30, 40]), policy, Journal(tmp_path / "released.jsonl")) for _ in range(3)]
+
+    def ask(job):
+        return [jobs[job].handle(_refine([0.0, 20.0], round_=10 * job + n)[0]) for n in range(4)]
+
+    with ThreadPoolExecutor(3) as pool:
+        replies = [reply for some in pool.map(ask, range(3)) for reply in some]
+    assert sum(not isinstance(reply, Failure) for reply in replies) == 3
+    assert {reply.error for reply in replies if isinstance(reply, Failure)} == {"ReleaseError"}

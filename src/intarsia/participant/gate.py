@@ -11,14 +11,20 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import numpy as np
+
+try:
+    import fcntl
+except ImportError:  # where there are no such locks, there is one process for each participant
+    fcntl = None  # type: ignore[assignment]
 
 from intarsia.core.agglomeration import renumber
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
@@ -52,32 +58,57 @@ _FEWEST_ASKED = 5  # questions of a kind that every study may need
 
 
 class Journal:
-    """What left, one line of JSON each, written at once and for good. A study has one at each participant."""
+    """What left, one line of JSON each, written at once and for good. A study has one at each participant.
+
+    Beside it, in a file of the same name and ``.asked``, stand the questions that are counted, also those whose answer was
+    a failure.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._asked = path, path.with_name(f"{path.name}.asked")
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """What was written so far; a line that was cut off is not one."""
-        if not self._path.exists():
-            return
-        for line in self._path.read_bytes().splitlines():
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(entry, dict):
-                yield entry
+        return _lines(self._path)
+
+    def asked(self) -> Iterator[dict[str, Any]]:
+        """The questions that were counted so far."""
+        yield from _lines(self._path)
+        yield from _lines(self._asked)
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """One more line, on disk before anything leaves."""
-        line = json.dumps(entry, ensure_ascii=False) + "\n"
         with self._path.open("ab+") as file:
-            file.seek(max(file.tell() - 1, 0))
-            whole = file.read(1) in {b"", b"\n"}
-            file.write((line if whole else "\n" + line).encode())
-            file.flush()
-            os.fsync(file.fileno())
+            _append(file, entry)
+
+    @contextmanager
+    def alone(self) -> Iterator[IO[bytes]]:
+        """Nobody else counts meanwhile, also no other process; a line about what is asked goes into the file given."""
+        with self._asked.open("ab+") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+            yield file
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.exists():
+        return
+    for line in path.read_bytes().splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            yield entry
+
+
+def _append(file: IO[bytes], entry: Mapping[str, Any]) -> None:
+    line = json.dumps(entry, ensure_ascii=False) + "\n"
+    file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+    whole = file.read(1) in {b"", b"\n"}
+    file.write((line if whole else "\n" + line).encode())
+    file.flush()
+    os.fsync(file.fileno())
 
 
 class Gate:
@@ -90,9 +121,6 @@ class Gate:
         self._now: Counter[str] = Counter()
         # questions are counted across restarts; the same one asked again is the same
         self._asked: dict[str, set[str]] = {kind: set() for kind in _COUNTED}
-        for entry in () if journal is None else journal.entries():
-            if entry.get("request") in self._asked:
-                self._asked[entry["request"]].add(str(entry.get("digest")))
 
     @property
     def fewest(self) -> int:
@@ -128,7 +156,7 @@ class Gate:
         return Category(tuple(category.levels[k] for k in kept), new[category.codes])
 
     def admit(self, request: Request) -> None:
-        """Refuse what the rules forbid."""
+        """Refuse what the rules forbid; what is not refused counts, whatever comes of it."""
         self._now = Counter(self._left_out)
         policy = self.policy
         match request:
@@ -140,15 +168,36 @@ class Gate:
                 raise ReleaseError("discrete densities tell of single rows, which the release rules here keep back.")
             case _:
                 pass
-        self._check_number(request)
+        self._count(request)
 
-    def _check_number(self, request: Request) -> None:
-        """Sums over rows that the asker chooses can be subtracted from each other: no more are told than a study needs."""
+    def _count(self, request: Request) -> None:
+        """Sums over rows that the asker chooses can be subtracted from each other: no more are told than a study needs.
+
+        Several jobs may ask at the same time, so what they were asked is read again, and this question written down before
+        anybody else may look, and before it is answered.
+        """
         most, kind = self.policy.max_rounds, tag_of(request)
         if most is None or kind not in self._asked:
             return
+        alone: AbstractContextManager[IO[bytes] | None] = (
+            nullcontext() if self._journal is None else self._journal.alone()
+        )
+        with alone as file:
+            for entry in () if self._journal is None else self._journal.asked():
+                if entry.get("request") in self._asked:
+                    self._asked[entry["request"]].add(str(entry.get("digest")))
+            digest = digest_of(request)
+            if digest in self._asked[kind]:
+                return
+            self._check_number(request, most)
+            self._asked[kind].add(digest)
+            if file is not None:
+                _append(file, {"time": _now(), "request": kind, "digest": digest})
+
+    def _check_number(self, request: Request, most: int) -> None:
+        kind = tag_of(request)
         most = most if isinstance(request, Refine) else max(most, _FEWEST_ASKED)
-        if len(self._asked[kind] | {digest_of(request)}) > most:
+        if len(self._asked[kind]) >= most:
             what = "rounds" if isinstance(request, Refine) else f"questions of the kind {kind}"
             raise ReleaseError(
                 f"{most} {what} were answered in this study, as many as the release rules here allow. Hint: max_rounds."
@@ -273,17 +322,14 @@ class Gate:
         return single_cells or (self.policy.allow_discrete and path.startswith("densities.blocks"))
 
     def _write_down(self, request: Request, reply: Reply) -> None:
-        digest = digest_of(request)
-        if tag_of(request) in self._asked:
-            self._asked[tag_of(request)].add(digest)
         if self._journal is None:
             return
         behind, raw = rows_behind(reply), encode(reply)
         self._journal.append(
             {
-                "time": datetime.now(UTC).isoformat(timespec="seconds"),
+                "time": _now(),
                 "request": tag_of(request),
-                "digest": digest,
+                "digest": digest_of(request),
                 "reply": tag_of(reply),
                 "fields": [
                     {"field": h.path, "entries": h.entries, "bytes": h.n_bytes, "fewest_rows": behind.get(h.path)}
@@ -295,6 +341,10 @@ class Gate:
                 "sha256": sha256(raw).hexdigest(),
             }
         )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def digest_of(request: Request) -> str:

@@ -224,11 +224,6 @@ class Participant:
             raise ProtocolError(f"participant {self.name!r} was sent units that do not fit its {shape[0]} features")
         if not ((columns.scale >= 1 / LARGEST) & (columns.scale <= LARGEST)).all():
             raise ProtocolError(f"participant {self.name!r} was sent a scale that is not a positive number")
-        far = np.fmax(*(np.abs(side - columns.shift) for side in extent_of(table.values, table.observed)))
-        if not (np.nan_to_num(far, nan=0.0) <= LARGEST * columns.scale).all():
-            raise ProtocolError(
-                f"participant {self.name!r} was sent units in which its cells cannot be squared and summed"
-            )
         return View(table, _units(columns.shift, columns.scale))
 
     def _check_levels(self, levels: Mapping[str, Sequence[str]]) -> None:
