@@ -229,19 +229,19 @@ class Gate:
         self._now["clusters"] += before - (int(labels.max()) + 1)
         return labels
 
-    def hide(self, centroids: MaskedCentroids) -> MaskedCentroids:
-        """Centroids without entries that too few cells stand behind."""
-        few = (centroids.counts > 0) & (centroids.counts < self.fewest)
+    def hide(self, centroids: MaskedCentroids, cells: IntArray) -> MaskedCentroids:
+        """Centroids without entries that too few cells stand behind, of columns with so many cells in all."""
+        few = hidden_entries(centroids.counts, cells, self.fewest)
         self._now["entries"] += int(few.sum())
         return MaskedCentroids.of(centroids.values, np.where(few, 0.0, centroids.counts)) if few.any() else centroids
 
-    def release(self, request: Request, reply: Reply) -> Reply:
-        """What may leave of a reply; written down before it does."""
+    def release(self, request: Request, reply: Reply, observed: BoolArray) -> Reply:
+        """What may leave of a reply about rows of which these cells are there; written down before it does."""
         match reply:
             case Refinement():
-                reply = msgspec.structs.replace(reply, refined=tuple(map(self._refined, reply.refined)))
+                reply = msgspec.structs.replace(reply, refined=tuple(self._refined(p, observed) for p in reply.refined))
             case Labelled():
-                reply = self._labelled(reply)
+                reply = self._labelled(reply, observed)
             case _:
                 pass
         if self.policy.round_counts_to > 1:
@@ -253,27 +253,31 @@ class Gate:
         self._write_down(request, reply)
         return reply
 
-    def _refined(self, part: Refined) -> Refined:
-        hidden = hidden_sizes(part.sizes, self.fewest)
-        few = hidden[:, None] | ((part.counts > 0) & (part.counts < self.fewest))
-        self._now["clusters"] += int(hidden.sum())
-        self._now["entries"] += int((few & ~hidden[:, None]).sum())
+    def _refined(self, part: Refined, observed: BoolArray) -> Refined:
+        hidden, few = self._hidden(part.sizes, part.counts, observed)
         counts = np.where(few, 0.0, part.counts)
         gone = hidden | ~(counts > 0).any(axis=1)
         return msgspec.structs.replace(
             part, values=np.where(few, 0.0, part.values), counts=counts, sizes=np.where(gone, 0, part.sizes)
         )
 
-    def _labelled(self, reply: Labelled) -> Labelled:
-        hidden = hidden_sizes(reply.sizes, self.fewest)
-        self._now["clusters"] += int(hidden.sum())
+    def _labelled(self, reply: Labelled, observed: BoolArray) -> Labelled:
+        hidden, few = self._hidden(reply.sizes, reply.counts, observed)
         sizes = np.where(hidden, 0, reply.sizes)
         if reply.counts is None or reply.squares is None:
             return msgspec.structs.replace(reply, sizes=sizes)
-        few = hidden[:, None] | ((reply.counts > 0) & (reply.counts < self.fewest))
-        self._now["entries"] += int((few & ~hidden[:, None] & (reply.counts > 0)).sum())
         counts, squares = (np.where(few, 0.0, part) for part in (reply.counts, reply.squares))
         return msgspec.structs.replace(reply, sizes=sizes, counts=counts, squares=squares)
+
+    def _hidden(self, sizes: IntArray, counts: FloatArray | None, observed: BoolArray) -> tuple[BoolArray, BoolArray]:
+        """Which groups, and which entries of all groups, are not told of."""
+        hidden = hidden_sizes(sizes, self.fewest, len(observed) - int(sizes.sum()))
+        self._now["clusters"] += int(hidden.sum())
+        few = np.repeat(hidden[:, None], 0 if counts is None else counts.shape[1], axis=1)
+        if counts is not None:
+            few = hidden_entries(counts, observed.sum(axis=0), self.fewest, few)
+            self._now["entries"] += int((few & ~hidden[:, None] & (counts > 0)).sum())
+        return hidden, few
 
     def _rounded(self, reply: Reply) -> Reply:
         """Counts of rows and cells, rounded down, so that parts never add up to more than the whole."""
@@ -352,19 +356,39 @@ def digest_of(request: Request) -> str:
     return sha256(encode(request)).hexdigest()
 
 
-def hidden_sizes(sizes: IntArray, fewest: int) -> BoolArray:
+def hidden_sizes(sizes: IntArray, fewest: int, outside: int = 0) -> BoolArray:
     """Which groups are too small to be told of, and the next smallest where their total would still be too small.
 
-    Whoever knows the number of all rows could otherwise subtract.
+    Whoever knows the number of all rows could otherwise subtract. Rows outside all groups are hidden as well.
 
     >>> hidden_sizes(np.array([40, 3, 9, 0]), 5)
     array([False,  True,  True, False])
+    >>> hidden_sizes(np.array([40, 9]), 5, outside=2)
+    array([False,  True])
     """
-    hidden = (sizes > 0) & (sizes < fewest)
-    while 0 < sizes[hidden].sum() < fewest and (~hidden & (sizes > 0)).any():
-        rest = np.where(hidden | (sizes == 0), np.iinfo(np.intp).max, sizes)
-        hidden[int(rest.argmin())] = True
-    return np.asarray(hidden)
+    return hidden_entries(sizes[:, None], np.array([sizes.sum() + outside]), fewest)[:, 0]
+
+
+def hidden_entries(
+    counts: FloatArray | IntArray, cells: IntArray, fewest: int, hidden: BoolArray | None = None
+) -> BoolArray:
+    """Which entries are not told of, column by column: those with few cells, and the next smallest, as with sizes.
+
+    ``cells`` are all cells of a column, also those of rows in no group; ``hidden`` are entries that are so anyhow.
+
+    >>> hidden_entries(np.array([[40, 40], [9, 9], [3, 0]]), np.array([52, 49]), 5)
+    array([[False, False],
+           [ True, False],
+           [ True, False]])
+    """
+    hidden = ((counts > 0) & (counts < fewest)) | (False if hidden is None else hidden)
+    while True:
+        told = ~hidden & (counts > 0)
+        left = cells - np.where(told, counts, 0).sum(axis=0)
+        few = np.flatnonzero((left > 0) & (left < fewest) & told.any(axis=0))
+        if not len(few):
+            return hidden
+        hidden[np.where(told, counts, np.inf)[:, few].argmin(axis=0), few] = True
 
 
 def _merge_small(labels: IntArray, rows: FloatArray, observed: BoolArray, fewest: int) -> None:

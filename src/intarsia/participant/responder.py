@@ -82,6 +82,7 @@ class Participant:
         self._labels: IntArray | None = None
         self._local_labels: IntArray | None = None
         self._nearest_local: IntArray | None = None
+        self._observed = np.zeros((0, 0), dtype=np.bool_)  # as laid out for the last request
         self._clustered: dict[bytes, Chosen] = {}
         self._local = LocalAlgorithm(local, missing)
         self._metric = metric
@@ -109,7 +110,7 @@ class Participant:
         try:
             check_asked(self.name, request)
             self._gate.admit(request)
-            return self._gate.release(request, self._answer(request))
+            return self._gate.release(request, self._answer(request), self._observed)
         except IntarsiaError as error:
             self.last_error = error
             return Failure(error=type(error).__name__, message=_about(self.name, error))
@@ -217,6 +218,7 @@ class Participant:
         if key not in self._layouts:
             self._layouts = {key: self._table.in_numbers(levels)}
         table = self._layouts[key]
+        self._observed = table.observed
         if columns is None:
             return View(table, None)
         shape = (len(table.names),)  # anything else could be broadcast against single rows
