@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.cluster import DBSCAN
 
 import intarsia
 from intarsia import ReleasePolicy
@@ -338,3 +339,35 @@ def test_hidden_entries_cannot_be_subtracted_from_their_column():
     _cannot_be_subtracted(participant.handle(request).refined[0], cells)
     _cannot_be_subtracted(participant.handle(Label(centres=sent)), cells)
     assert sorted(participant.handle(request).refined[0].counts[:, 0].tolist()) == [20, 30, 40]
+
+
+@pytest.mark.parametrize("small", ["merge", "withhold"])
+@pytest.mark.parametrize("kind", ["noise", "dropped"])
+def test_a_row_of_noise_cannot_be_had_as_all_rows_less_those_in_clusters(small, kind):
+    """All rows less those of the clusters: one row of noise, or one that took no part, cell by cell."""
+    table = {name: np.concatenate([column, [9.5]]) for name, column in _blobs([30, 20, 40]).items()}
+    table["x2"] = np.concatenate([np.zeros(90), [np.nan if kind == "dropped" else 0.0]])
+    local = DBSCAN(eps=4.0) if kind == "noise" else None
+    participant = _participant(
+        table, ReleasePolicy(small=small), local=local, missing="drop" if local is None else "observed"
+    )
+    total = participant.handle(Describe(scale="standard")).moments
+    reply = participant.handle(_summarize(columns=Columns(np.zeros(3), np.ones(3))))
+    secret = total.mean[0] * total.count[0] - (reply.values[:, 0] * reply.counts[:, 0]).sum()
+    assert not np.isclose(secret, 9.5)
+    _cannot_be_subtracted(reply, total.count)
+    assert sorted(reply.sizes.tolist()) in ([[20, 31, 40], [21, 30, 40]] if small == "merge" else [[30, 40]])
+    labelled = participant.handle(Assign(groups=np.arange(len(reply.sizes)), n_groups=len(reply.sizes)))
+    assert labelled.sizes.sum() == 91
+    assert (participant.labels[-1] == -1) == (kind == "noise")  # the owner is told what its algorithm found
+    assert (participant.local_labels[-1] == -1) == (kind == "noise" or small == "withhold")
+    assert (participant.labels[:90] >= 0).all()
+    if kind == "dropped":  # DBSCAN does not start from given centres
+        _cannot_be_subtracted(participant.handle(_refine([0.0, 20.0, 40.0], d=3)[0]).refined[0], total.count)
+
+
+def test_noise_stays_noise_where_the_rules_are_open():
+    table = {name: np.concatenate([column, [9.5]]) for name, column in _blobs([30, 20, 40]).items()}
+    participant = _participant(table, OPEN, local=DBSCAN(eps=4.0))
+    assert sorted(participant.handle(_summarize()).sizes.tolist()) == [20, 30, 40]
+    assert participant.handle(Assign(groups=np.arange(3), n_groups=3)).sizes.sum() == 90

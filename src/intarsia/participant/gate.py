@@ -28,7 +28,7 @@ except ImportError:  # where there are no such locks, there is one process for e
 
 from intarsia.core.agglomeration import renumber
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
-from intarsia.core.distances import extent_of, rescaled_distances
+from intarsia.core.distances import extent_of, nearest_centre, rescaled_distances
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import ReleaseError, TooFewRowsError, quote
 from intarsia.frames import Category, Table, without_empty_columns
@@ -208,14 +208,19 @@ class Gate:
         return "gaussian" if kind in _ANY_COVARIANCE and not self.policy.allow_any_covariance else kind
 
     def settle(self, labels: IntArray, rows: Rows) -> IntArray:
-        """Local clusters without small ones: merged into the nearest, or left out."""
+        """Local clusters without small ones: merged into the nearest, or left out.
+
+        Noise and rows that took no part are in no cluster. Where there are some, but too few, all rows less those of the
+        clusters would tell of them: each joins its nearest cluster ("merge"), or the smallest cluster is kept back with
+        them ("withhold"). This is about what is told; to the participant itself noise is still noise.
+        """
         sizes = np.bincount(labels[labels >= 0])
-        if not len(sizes) or sizes.min() >= self.fewest:
+        if not len(sizes) or (sizes.min() >= self.fewest and not self._few_outside(labels)):
             return labels
         labels = labels.copy()
         before = len(sizes)
         if self.policy.small == "withhold":
-            hidden = hidden_sizes(sizes, self.fewest)
+            hidden = hidden_sizes(sizes, self.fewest, len(labels) - int(sizes.sum()))
             labels[np.isin(labels, np.flatnonzero(hidden))] = LEFT_OUT
         else:
             _merge_small(labels, rows.values, rows.observed, self.fewest)
@@ -227,7 +232,23 @@ class Gate:
             )
         labels[inside] = renumber(labels[inside])
         self._now["clusters"] += before - (int(labels.max()) + 1)
-        return labels
+        return self.gather(labels, rows) if self.policy.small == "merge" else labels
+
+    def gather(self, labels: IntArray, rows: Rows) -> IntArray:
+        """Rows in no cluster, if there are some but too few, put into the nearest; into the largest if none is near."""
+        if not self._few_outside(labels) or not (labels >= 0).any():
+            return labels
+        outside, values, observed = labels < 0, rows.values, rows.observed
+        names, own, sizes = np.unique(labels[~outside], return_inverse=True, return_counts=True)
+        centres = centroids_of_rows(values[~outside], observed[~outside], own, len(names))
+        extent = extent_of(values, observed)
+        near = nearest_centre(values[outside], observed[outside], centres.values, centres.seen, extent, "euclidean")
+        result = labels.copy()
+        result[outside] = names[np.where(near >= 0, near, sizes.argmax())]
+        return result
+
+    def _few_outside(self, labels: IntArray) -> bool:
+        return 0 < int((labels < 0).sum()) < self.fewest
 
     def hide(self, centroids: MaskedCentroids, cells: IntArray) -> MaskedCentroids:
         """Centroids without entries that too few cells stand behind, of columns with so many cells in all."""

@@ -36,7 +36,7 @@ CODES = 10  # a column with no more different values holds codes
 REFERENCES, REFERENCE_INIT = 5, 3  # clouds without structure that a participant compares its silhouettes with
 
 
-LEFT_OUT = -2  # the label of a row that took no part; −1 is noise
+NOISE, LEFT_OUT = -1, -2  # the labels of a row that is in no cluster, and of one that took no part
 
 
 class Units(NamedTuple):

@@ -53,7 +53,7 @@ from intarsia.messages import (
 )
 from intarsia.participant.asked import MOST_ITERATIONS, check_asked, most_centres
 from intarsia.participant.gate import Gate
-from intarsia.participant.local import LEFT_OUT, Chosen, LocalAlgorithm, Rows, Units, choose_labels
+from intarsia.participant.local import LEFT_OUT, NOISE, Chosen, LocalAlgorithm, Rows, Units, choose_labels
 from intarsia.participant.summary import summarize
 
 _MOST_TRIED = 50  # numbers of clusters that a participant tries when nobody knows K
@@ -82,6 +82,7 @@ class Participant:
         self._labels: IntArray | None = None
         self._local_labels: IntArray | None = None
         self._nearest_local: IntArray | None = None
+        self._told_local: IntArray | None = None
         self._observed = np.zeros((0, 0), dtype=np.bool_)  # as laid out for the last request
         self._clustered: dict[bytes, Chosen] = {}
         self._local = LocalAlgorithm(local, missing)
@@ -146,8 +147,11 @@ class Participant:
             self._clustered = {asked: self._cluster(rows, request)}
         found = self._clustered[asked]
         chosen = Chosen(self._gate.settle(found.labels, rows), found.clarity)
-        self._local_labels = chosen.labels
-        self._nearest_local = _closest_clusters(rows, chosen.labels)
+        noise = found.labels == NOISE  # for whoever owns it, also where others are told of it as of a cluster's rows
+        self._local_labels = np.where(noise, NOISE, chosen.labels)
+        near = _closest_clusters(rows, chosen.labels)
+        self._nearest_local = np.where(noise, NOISE, near)
+        self._told_local = self._gate.gather(near, rows)
         return summarize(table, view.rows, chosen, request, moments, self._table.levels, self._gate)
 
     @_answer.register
@@ -176,6 +180,8 @@ class Participant:
             start = local_start(centres, own, everyone.values)[fitting]
             rng = stream(request.seed, self.name, "refine", request.round)
             labels = self._local.refine(private, start, min(request.max_iter, MOST_ITERATIONS), rng)
+            if self._gate.policy.small == "merge":
+                labels = self._gate.gather(labels, private)
             local = centroids_of_rows(rows, observed, labels, int(labels.max(initial=-1)) + 1)
             index = match(local, centres, extent, self._metric)
             known, mine = index >= 0, index[index >= 0]
@@ -199,15 +205,15 @@ class Participant:
 
     @_answer.register
     def _(self, request: Assign) -> Reply:
-        groups, local = request.groups, self._nearest_local
+        groups, local, told = request.groups, self._nearest_local, self._told_local
         found = self._local_labels
-        if local is None or found is None or groups.shape != (int(found.max(initial=-1)) + 1,):
+        if local is None or told is None or found is None or groups.shape != (int(found.max(initial=-1)) + 1,):
             raise ProtocolError(f"participant {self.name!r} was told the groups of clusters that it does not have")
         inside = groups.dtype.kind == "i" and bool(((groups >= 0) & (groups < request.n_groups)).all())
         if not inside or request.n_groups > most_centres(len(self._table)):
             raise ProtocolError(f"participant {self.name!r} was told groups that do not exist")
         self._labels = np.where(local >= 0, groups[local], -1)
-        return Labelled(sizes=_sizes(self._labels, request.n_groups))
+        return Labelled(sizes=_sizes(np.where(told >= 0, groups[told], -1), request.n_groups))
 
     def _laid_out(self, columns: Columns | None) -> View:
         """The rows as numbers, in the columns and units that everybody uses, if such are known."""
