@@ -371,3 +371,55 @@ def test_noise_stays_noise_where_the_rules_are_open():
     participant = _participant(table, OPEN, local=DBSCAN(eps=4.0))
     assert sorted(participant.handle(_summarize()).sizes.tolist()) == [20, 30, 40]
     assert participant.handle(Assign(groups=np.arange(3), n_groups=3)).sizes.sum() == 90
+
+
+def _rivals(*sets, d=2, round_=1):
+    """One question about several sets of centroids."""
+    sent = tuple(_refine(centres, d)[1] for centres in sets)
+    return Refine(seed=0, round=round_, rivals=sent, min_points=1, max_iter=1)
+
+
+def test_sets_of_centroids_in_one_question_cannot_be_subtracted():
+    """Two cuts with a single row between them: the sums of the same side differ by that row."""
+    column = np.arange(80.0)
+    request = _rivals([21.0, 60.0], [21.6, 61.2], [21.0, 60.0], [5.0, 60.0])
+    open_ = [part.sizes.tolist() for part in _participant({"x": column, "y": column}, OPEN).handle(request).refined]
+    assert 0 < abs(open_[0][0] - open_[1][0]) < 5  # so it would have told
+    first, close, same, other = _participant({"x": column, "y": column}).handle(request).refined
+    assert first.sizes.tolist() == same.sizes.tolist() == open_[0]
+    for told in ("values", "counts", "sizes"):  # of the close one nothing new is told
+        assert np.array_equal(getattr(close, told), getattr(first, told))
+    assert other.sizes.tolist() == open_[3]
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_no_two_clusters_of_a_question_differ_by_a_few_cells(gaps):
+    rng = np.random.default_rng(0)
+    table = {"x": rng.normal(size=120), "y": rng.normal(size=120), "z": rng.normal(size=120)}
+    if gaps:
+        table["z"] = np.where(rng.random(120) < 0.7, np.nan, table["z"])
+    for seed in range(20):
+        places = np.random.default_rng(seed).normal(size=3)
+        request = _rivals(*(places + 0.2 * k for k in range(4)), d=3)
+        refined = _participant(table).handle(request).refined
+        for n, later in enumerate(refined):
+            for earlier in refined[:n]:
+                apart = np.abs(later.counts[:, None] - earlier.counts[None])
+                both = (later.counts[:, None] > 0) & (earlier.counts[None] > 0)
+                shift = np.abs(later.values[:, None] - earlier.values[None])
+                moved = both & (shift > 1e-9) & (apart > 0)
+                sums = later.values[:, None] * later.counts[:, None] - earlier.values[None] * earlier.counts[None]
+                for k, j, m in np.argwhere(moved & (apart < 5)):  # then many were exchanged, or they are others
+                    few = sums[k, j, m] / apart[k, j, m]
+                    assert not np.isclose(few, table["xyz"[m]]).any()
+
+
+def test_rounds_with_several_sets_are_half_of_all():
+    participant = _participant(_blobs([30, 40]), ReleasePolicy(max_rounds=12))
+    for n in range(6):
+        assert not isinstance(participant.handle(_rivals([0.0, 20.0], [5.0, 9.0], round_=n)), Failure)
+    refused = participant.handle(_rivals([0.0, 20.0], [5.0, 9.0], round_=6))
+    assert "several sets" in refused.message
+    for n in range(6, 12):
+        assert not isinstance(participant.handle(_refine([0.0, 20.0], round_=n)[0]), Failure)
+    assert participant.handle(_refine([0.0, 20.0], round_=12)[0]).error == "ReleaseError"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ except ImportError:  # where there are no such locks, there is one process for e
     fcntl = None  # type: ignore[assignment]
 
 from intarsia.core.agglomeration import renumber
-from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
+from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, counts_of_rows
 from intarsia.core.distances import extent_of, nearest_centre, rescaled_distances
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import ReleaseError, TooFewRowsError, quote
@@ -54,7 +54,7 @@ _EXTREMES = ("minmax", "robust")
 _SINGLE_CELLS = ("low", "high", "quantiles")
 _ANY_COVARIANCE = ("gaussian_full", "gaussian_low_rank")
 _COUNTED = ("query.summarize", "query.refine", "query.label")
-_FEWEST_ASKED = 5  # questions of a kind that every study may need
+_FEWEST_ASKED = 5  # questions of a kind, and rounds with several sets of centroids, that every study may need
 
 
 class Journal:
@@ -121,6 +121,7 @@ class Gate:
         self._now: Counter[str] = Counter()
         # questions are counted across restarts; the same one asked again is the same
         self._asked: dict[str, set[str]] = {kind: set() for kind in _COUNTED}
+        self._trials: set[str] = set()
 
     @property
     def fewest(self) -> int:
@@ -186,16 +187,28 @@ class Gate:
             for entry in () if self._journal is None else self._journal.asked():
                 if entry.get("request") in self._asked:
                     self._asked[entry["request"]].add(str(entry.get("digest")))
+                if entry.get("sets", 1) != 1:
+                    self._trials.add(str(entry.get("digest")))
             digest = digest_of(request)
             if digest in self._asked[kind]:
                 return
             self._check_number(request, most)
             self._asked[kind].add(digest)
+            sets = len(request.rivals) if isinstance(request, Refine) else 1
+            if sets != 1:
+                self._trials.add(digest)
             if file is not None:
-                _append(file, {"time": _now(), "request": kind, "digest": digest})
+                _append(file, {"time": _now(), "request": kind, "digest": digest, "sets": sets})
 
     def _check_number(self, request: Request, most: int) -> None:
         kind = tag_of(request)
+        if isinstance(request, Refine) and len(request.rivals) > 1:
+            trials = max(most // 2, _FEWEST_ASKED)  # each holds as many sums as several rounds
+            if len(self._trials) >= trials:
+                raise ReleaseError(
+                    f"{trials} rounds with several sets of centroids were answered in this study, as many as the release "
+                    "rules here allow: half of all rounds. Hint: max_rounds, or n_rivals=0."
+                )
         most = most if isinstance(request, Refine) else max(most, _FEWEST_ASKED)
         if len(self._asked[kind]) >= most:
             what = "rounds" if isinstance(request, Refine) else f"questions of the kind {kind}"
@@ -255,6 +268,33 @@ class Gate:
         few = hidden_entries(centroids.counts, cells, self.fewest)
         self._now["entries"] += int(few.sum())
         return MaskedCentroids.of(centroids.values, np.where(few, 0.0, centroids.counts)) if few.any() else centroids
+
+    def apart(self, parts: Sequence[Refined], groups: Sequence[IntArray], observed: BoolArray) -> tuple[Refined, ...]:
+        """Answers about several sets of centroids, of which none is another's but for a few rows.
+
+        Where a cluster has the same rows as one of an earlier set, or quite other ones, both are told of. Where fewer rows
+        than the rules ask for are in only one of the two, their difference would be a sum over these: what was told of the
+        earlier one is told again in the place of the later one. If that were the only such cluster, all the others would
+        tell of it, so that the next smallest is hidden. Entries that few cells of a column tell apart are hidden likewise.
+        ``groups`` are the clusters of the rows by each set, −1 for none.
+        """
+        told: list[Refined] = []
+        for part, labels in zip(parts, groups, strict=True):
+            few = np.zeros(part.counts.shape, dtype=np.bool_)
+            instead = np.full((len(part.sizes), 2), -1, dtype=np.intp)  # a set, and one of its clusters
+            for n, (before, old) in enumerate(zip(told, groups, strict=False)):
+                close, close_cells = _differ_by_few(labels, old, part, before, observed, self.fewest)
+                few |= close_cells
+                new = (close >= 0) & (instead[:, 0] < 0)
+                instead[new, 0], instead[new, 1] = n, close[new]
+            hidden = _not_alone(part.sizes[:, None], instead[:, :1] >= 0)[:, 0]
+            few = _not_alone(part.counts, few | hidden[:, None])
+            self._now["clusters"] += int((hidden & (part.sizes > 0)).sum())
+            self._now["entries"] += int((few & ~hidden[:, None] & (part.counts > 0)).sum())
+            counts, values = (np.where(few, 0.0, numbers) for numbers in (part.counts, part.values))
+            kept = msgspec.structs.replace(part, values=values, counts=counts, sizes=np.where(hidden, 0, part.sizes))
+            told.append(_with_earlier(kept, told, instead, observed))
+        return tuple(told)
 
     def release(self, request: Request, reply: Reply, observed: BoolArray) -> Reply:
         """What may leave of a reply about rows of which these cells are there; written down before it does."""
@@ -410,6 +450,49 @@ def hidden_entries(
         if not len(few):
             return hidden
         hidden[np.where(told, counts, np.inf)[:, few].argmin(axis=0), few] = True
+
+
+def _differ_by_few(
+    labels: IntArray, old: IntArray, part: Refined, before: Refined, observed: BoolArray, fewest: int
+) -> tuple[IntArray, BoolArray]:
+    """By cluster, one that was told of and has the same rows but for a few, −1 if none; entries like that."""
+    close, close_cells = np.full(len(part.sizes), -1, dtype=np.intp), np.zeros(part.counts.shape, dtype=np.bool_)
+    n, n_old = len(part.sizes), len(before.sizes)
+    if fewest == 1:  # nothing is too few
+        return close, close_cells
+    mine, sizes = counts_of_rows(observed, labels, n), np.bincount(labels[labels >= 0], minlength=n)
+    theirs, old_sizes = counts_of_rows(observed, old, n_old), np.bincount(old[old >= 0], minlength=n_old)
+    both = (labels >= 0) & (old >= 0)
+    pairs, index, shared = np.unique(labels[both] * n_old + old[both], return_inverse=True, return_counts=True)
+    at = np.full(len(labels), -1, dtype=np.intp)
+    at[both] = index
+    cells = counts_of_rows(observed, at, len(pairs))
+    for k, j, rows, these in zip(pairs // n_old, pairs % n_old, shared, cells, strict=True):
+        if before.sizes[j] > 0 and 0 < sizes[k] + old_sizes[j] - 2 * rows < fewest:
+            close[k] = j
+        differ = mine[k] + theirs[j] - 2 * these
+        close_cells[k] |= (differ > 0) & (differ < fewest) & (before.counts[j] > 0)
+    return close, close_cells
+
+
+def _with_earlier(part: Refined, told: Sequence[Refined], instead: IntArray, observed: BoolArray) -> Refined:
+    """The same with what was told of earlier clusters in the place of some, unless that makes more rows than there are."""
+    values, counts, sizes = part.values.copy(), part.counts.copy(), part.sizes.copy()
+    for k in np.flatnonzero(instead[:, 0] >= 0):
+        before, j = told[instead[k, 0]], instead[k, 1]
+        values[k], counts[k], sizes[k] = before.values[j], before.counts[j], before.sizes[j]
+    if sizes.sum() > len(observed) or (counts.sum(axis=0) > observed.sum(axis=0)).any():
+        return part
+    return msgspec.structs.replace(part, values=values, counts=counts, sizes=sizes)
+
+
+def _not_alone(counts: FloatArray | IntArray, hidden: BoolArray) -> BoolArray:
+    """The same, and the next smallest where a single one of a column is hidden, which all the others would tell."""
+    hidden, there = hidden.copy(), counts > 0
+    alone = np.flatnonzero(((hidden & there).sum(axis=0) == 1) & (~hidden & there).any(axis=0))
+    rest = np.where(hidden | ~there, np.inf, counts)[:, alone]
+    hidden[rest.argmin(axis=0), alone] = True
+    return hidden
 
 
 def _merge_small(labels: IntArray, rows: FloatArray, observed: BoolArray, fewest: int) -> None:

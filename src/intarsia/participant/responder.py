@@ -160,9 +160,11 @@ class Participant:
             raise ProtocolError(
                 f"participant {self.name!r} was sent {len(request.rivals)} sets of centroids, not 1 to {MOST_SETS}"
             )
-        return Refinement(refined=tuple(self._refined(centres, request) for centres in request.rivals))
+        parts, groups = zip(*(self._refined(centres, request) for centres in request.rivals), strict=True)
+        return Refinement(refined=self._gate.apart(parts, groups, self._observed))
 
-    def _refined(self, sent: Centres, request: Refine) -> Refined:
+    def _refined(self, sent: Centres, request: Refine) -> tuple[Refined, IntArray]:
+        """What there is to say of a set of centroids, and which of them each row stands behind, −1 for none."""
         view = self._laid_out(request.columns)
         rows, observed = view.rows, view.table.observed
         centres, extent = self._centres(sent, view.table)
@@ -174,6 +176,7 @@ class Participant:
         fitting = compatible(chosen, len(centres), request.min_points)
         values, counts = np.zeros(centres.values.shape), np.zeros(centres.values.shape)
         sizes = np.zeros(len(centres), dtype=np.intp)
+        behind = np.full(len(rows), -1, dtype=np.intp)
         if len(fitting):
             own = centroids_of_rows(rows, observed, chosen, len(centres))
             everyone = centroids_of_rows(rows, observed, np.zeros(len(rows), dtype=np.intp), 1)
@@ -187,8 +190,11 @@ class Participant:
             known, mine = index >= 0, index[index >= 0]
             values[known], counts[known] = local.values[mine], local.counts[mine]
             sizes[known] = _sizes(labels, len(local))[mine]
+            place = np.full(len(local) + 1, -1, dtype=np.intp)  # the last is that of rows in no cluster
+            place[mine] = np.flatnonzero(known)
+            behind = place[np.maximum(labels, -1)]
         total = misfit(distance[:, _with_enough(distance, self._gate.fewest)], observed, extent, self._metric)
-        return Refined(values=values, counts=counts, sizes=sizes, misfit=total)
+        return Refined(values=values, counts=counts, sizes=sizes, misfit=total), behind
 
     @_answer.register
     def _(self, request: Label) -> Reply:
