@@ -1,13 +1,14 @@
 """What may leave a participant: rules at work on real tables, and a last look that nothing small gets out."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.cluster import DBSCAN
+from sklearn.cluster import DBSCAN, KMeans
 
 import intarsia
 from intarsia import ReleasePolicy
@@ -423,3 +424,30 @@ def test_rounds_with_several_sets_are_half_of_all():
     for n in range(6, 12):
         assert not isinstance(participant.handle(_refine([0.0, 20.0], round_=n)[0]), Failure)
     assert participant.handle(_refine([0.0, 20.0], round_=12)[0]).error == "ReleaseError"
+
+
+class _Broken(KMeans):
+    def fit_predict(self, X, y=None, sample_weight=None):
+        raise ValueError(f"{len(X)} rows")
+
+
+@pytest.mark.parametrize(
+    ("local", "missing", "empty"),
+    [
+        (None, "observed", False),  # more clusters than rows
+        (_Broken(2), "observed", False),
+        (KMeans(99), "observed", False),
+        (KMeans(2), "observed", True),  # it needs every cell
+        (None, "drop", True),  # no row is left
+    ],
+)
+def test_failures_tell_no_number_of_rows(local, missing, empty):
+    table = _blobs([40, 37])
+    if empty:
+        table["x0"], table["x1"] = (np.where(np.arange(77) % 2 == k, np.nan, table[f"x{k}"]) for k in (0, 1))
+    request = _summarize(n_clusters=99, n_local_clusters=99)
+    said = _participant(table, ReleasePolicy(round_counts_to=5), local=local, missing=missing).handle(request)
+    assert isinstance(said, Failure)
+    assert not re.search("77|0[.][0-9]|[0-9]%|3[789]", said.message), said.message
+    if not empty or missing == "drop":
+        assert "77" in _participant(table, OPEN, local=local, missing=missing).handle(request).message

@@ -128,6 +128,11 @@ class Gate:
         """So many rows must stand behind a number."""
         return self.policy.min_cluster_size
 
+    @property
+    def is_discreet(self) -> bool:
+        """Whether numbers of rows stay out of what is said of failures, which nothing rounds."""
+        return self.fewest > 1 or self.policy.round_counts_to > 1
+
     def prepare(self, table: Table) -> Table:
         """The table without what too few rows stand behind."""
         if len(table) < self.fewest:

@@ -85,7 +85,7 @@ class Participant:
         self._told_local: IntArray | None = None
         self._observed = np.zeros((0, 0), dtype=np.bool_)  # as laid out for the last request
         self._clustered: dict[bytes, Chosen] = {}
-        self._local = LocalAlgorithm(local, missing)
+        self._local = LocalAlgorithm(local, missing, self._gate.is_discreet)
         self._metric = metric
 
     @property
@@ -254,8 +254,8 @@ class Participant:
         fits = centres.values.shape == centres.known.shape == (n, d) and centres.low.shape == centres.high.shape == (d,)
         if not fits or n < 1:
             raise ProtocolError(f"participant {self.name!r} was sent centroids that do not fit its {d} features")
-        if n > (most := most_centres(len(table))):
-            raise ProtocolError(f"participant {self.name!r} was sent {n} centroids, more than the {most} that it takes")
+        if n > most_centres(len(table)):
+            raise ProtocolError(f"participant {self.name!r} was sent {n} centroids, more than it takes")
         known = centres.known.astype(np.bool_)
         seen = known.any(axis=0)
         if not all(_is_moderate(part) for part in (centres.values[known], centres.low[seen], centres.high[seen])):
@@ -300,8 +300,8 @@ class Participant:
         if request.n_local_clusters > len(self._local.used(rows)):
             raise TooFewRowsError(
                 f"participant {self.name!r} was asked for {request.n_local_clusters} clusters of "
-                f"{len(self._local.used(rows))} row(s). "
-                "Hint: ask for fewer local clusters, or leave participants this small out."
+                + ("fewer rows. " if self._gate.is_discreet else f"{len(self._local.used(rows))} row(s). ")
+                + "Hint: ask for fewer local clusters, or leave participants this small out."
             )
         return Chosen(self._local.cluster(rows, request.n_local_clusters, rng), None)
 
