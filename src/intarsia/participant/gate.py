@@ -53,7 +53,7 @@ from intarsia.releases import fields_of, rows_behind, tag_of
 _EXTREMES = ("minmax", "robust")
 _SINGLE_CELLS = ("low", "high", "quantiles")
 _ANY_COVARIANCE = ("gaussian_full", "gaussian_low_rank")
-_COUNTED = ("query.summarize", "query.refine", "query.label")
+_COUNTED = ("query.summarize", "query.refine", "query.label", "query.assign")
 _FEWEST_ASKED = 5  # questions of a kind, and rounds with several sets of centroids, that every study may need
 
 
