@@ -107,6 +107,27 @@ def test_labels_stay_in_the_kit_beside_the_ids(kit):
     assert np.bincount(labels["cluster"]).tolist() == reply.sizes.tolist()
 
 
+def test_another_run_overwrites_no_labels_of_this_one(kit):
+    labels = {}
+    for run, groups in ((RUN, [1, 0]), ("f" * 16, [0, 0])):
+        site = Site("a", kit, run)
+        site.answer(encode(summarize()))
+        site.answer(encode(Assign(groups=np.array(groups), n_groups=2)))
+        labels[run] = (kit / "labels.csv").read_text()
+    assert labels[RUN] != labels["f" * 16]
+    assert {run: (kit / "labels" / f"{run}.csv").read_text() for run in labels} == labels
+
+
+def test_groups_are_told_as_often_as_a_study_needs_and_no_more(kit):
+    own = LocalSettings(str(kit / "data.csv"), id_column="patient", release=ReleasePolicy(max_rounds=3))
+    write_settings(kit / "local", own)
+    site = Site("a", kit, RUN)
+    site.answer(encode(summarize()))
+    replies = [site.answer(encode(Assign(groups=np.array([0, n]), n_groups=n + 1))) for n in range(7)]
+    assert [isinstance(reply, Labelled) for reply in replies] == [True] * 5 + [False] * 2
+    assert replies[-1].error == "ReleaseError"
+
+
 def test_after_a_restart_a_participant_knows_its_clusters_of_this_run_and_no_other(kit):
     first = Site("a", kit, RUN)
     first.answer(encode(summarize()))

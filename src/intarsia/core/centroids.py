@@ -86,6 +86,11 @@ def centroids_of_rows(rows: FloatArray, observed: BoolArray, labels: IntArray, n
     return MaskedCentroids.of(origin + sums / np.maximum(counts, 1.0), counts)
 
 
+def counts_of_rows(observed: BoolArray, labels: IntArray, n_clusters: int) -> FloatArray:
+    """How many entries of each cluster's rows are observed; label −1 belongs to none."""
+    return _counts(_membership(labels, n_clusters), observed)
+
+
 def squares_of_rows(
     rows: FloatArray, observed: BoolArray, labels: IntArray, centres: MaskedCentroids
 ) -> tuple[FloatArray, FloatArray]:

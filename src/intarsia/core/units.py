@@ -65,10 +65,13 @@ class CommonUnits(NamedTuple):
 
 
 def in_units(cells: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
-    """(x − shift) / scale, in one new array."""
+    """(x − shift) / scale, and no farther out than can be squared and summed, in one new array.
+
+    Units that others choose must not be refused because of a cell: whether they are would tell of it.
+    """
     result = cells - shift
     result /= scale
-    return result
+    return np.clip(result, -LARGEST, LARGEST, out=result)
 
 
 def statistics_of(rows: FloatArray, observed: BoolArray, way: str) -> Statistics:

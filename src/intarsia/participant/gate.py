@@ -10,19 +10,25 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import numpy as np
 
+try:
+    import fcntl
+except ImportError:  # where there are no such locks, there is one process for each participant
+    fcntl = None  # type: ignore[assignment]
+
 from intarsia.core.agglomeration import renumber
-from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
-from intarsia.core.distances import extent_of, rescaled_distances
+from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, counts_of_rows
+from intarsia.core.distances import extent_of, nearest_centre, rescaled_distances
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import ReleaseError, TooFewRowsError, quote
 from intarsia.frames import Category, Table, without_empty_columns
@@ -47,37 +53,62 @@ from intarsia.releases import fields_of, rows_behind, tag_of
 _EXTREMES = ("minmax", "robust")
 _SINGLE_CELLS = ("low", "high", "quantiles")
 _ANY_COVARIANCE = ("gaussian_full", "gaussian_low_rank")
-_COUNTED = ("query.summarize", "query.refine", "query.label")
-_FEWEST_ASKED = 5  # questions of a kind that every study may need
+_COUNTED = ("query.summarize", "query.refine", "query.label", "query.assign")
+_FEWEST_ASKED = 5  # questions of a kind, and rounds with several sets of centroids, that every study may need
 
 
 class Journal:
-    """What left, one line of JSON each, written at once and for good. A study has one at each participant."""
+    """What left, one line of JSON each, written at once and for good. A study has one at each participant.
+
+    Beside it, in a file of the same name and ``.asked``, stand the questions that are counted, also those whose answer was
+    a failure.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._asked = path, path.with_name(f"{path.name}.asked")
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """What was written so far; a line that was cut off is not one."""
-        if not self._path.exists():
-            return
-        for line in self._path.read_bytes().splitlines():
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(entry, dict):
-                yield entry
+        return _lines(self._path)
+
+    def asked(self) -> Iterator[dict[str, Any]]:
+        """The questions that were counted so far."""
+        yield from _lines(self._path)
+        yield from _lines(self._asked)
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """One more line, on disk before anything leaves."""
-        line = json.dumps(entry, ensure_ascii=False) + "\n"
         with self._path.open("ab+") as file:
-            file.seek(max(file.tell() - 1, 0))
-            whole = file.read(1) in {b"", b"\n"}
-            file.write((line if whole else "\n" + line).encode())
-            file.flush()
-            os.fsync(file.fileno())
+            _append(file, entry)
+
+    @contextmanager
+    def alone(self) -> Iterator[IO[bytes]]:
+        """Nobody else counts meanwhile, also no other process; a line about what is asked goes into the file given."""
+        with self._asked.open("ab+") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+            yield file
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.exists():
+        return
+    for line in path.read_bytes().splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            yield entry
+
+
+def _append(file: IO[bytes], entry: Mapping[str, Any]) -> None:
+    line = json.dumps(entry, ensure_ascii=False) + "\n"
+    file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+    whole = file.read(1) in {b"", b"\n"}
+    file.write((line if whole else "\n" + line).encode())
+    file.flush()
+    os.fsync(file.fileno())
 
 
 class Gate:
@@ -90,14 +121,17 @@ class Gate:
         self._now: Counter[str] = Counter()
         # questions are counted across restarts; the same one asked again is the same
         self._asked: dict[str, set[str]] = {kind: set() for kind in _COUNTED}
-        for entry in () if journal is None else journal.entries():
-            if entry.get("request") in self._asked:
-                self._asked[entry["request"]].add(str(entry.get("digest")))
+        self._trials: set[str] = set()
 
     @property
     def fewest(self) -> int:
         """So many rows must stand behind a number."""
         return self.policy.min_cluster_size
+
+    @property
+    def is_discreet(self) -> bool:
+        """Whether numbers of rows stay out of what is said of failures, which nothing rounds."""
+        return self.fewest > 1 or self.policy.round_counts_to > 1
 
     def prepare(self, table: Table) -> Table:
         """The table without what too few rows stand behind."""
@@ -128,7 +162,7 @@ class Gate:
         return Category(tuple(category.levels[k] for k in kept), new[category.codes])
 
     def admit(self, request: Request) -> None:
-        """Refuse what the rules forbid."""
+        """Refuse what the rules forbid; what is not refused counts, whatever comes of it."""
         self._now = Counter(self._left_out)
         policy = self.policy
         match request:
@@ -140,15 +174,48 @@ class Gate:
                 raise ReleaseError("discrete densities tell of single rows, which the release rules here keep back.")
             case _:
                 pass
-        self._check_number(request)
+        self._count(request)
 
-    def _check_number(self, request: Request) -> None:
-        """Sums over rows that the asker chooses can be subtracted from each other: no more are told than a study needs."""
+    def _count(self, request: Request) -> None:
+        """Sums over rows that the asker chooses can be subtracted from each other: no more are told than a study needs.
+
+        Several jobs may ask at the same time, so what they were asked is read again, and this question written down before
+        anybody else may look, and before it is answered.
+        """
         most, kind = self.policy.max_rounds, tag_of(request)
         if most is None or kind not in self._asked:
             return
+        alone: AbstractContextManager[IO[bytes] | None] = (
+            nullcontext() if self._journal is None else self._journal.alone()
+        )
+        with alone as file:
+            for entry in () if self._journal is None else self._journal.asked():
+                if entry.get("request") in self._asked:
+                    self._asked[entry["request"]].add(str(entry.get("digest")))
+                if entry.get("sets", 1) != 1:
+                    self._trials.add(str(entry.get("digest")))
+            digest = digest_of(request)
+            if digest in self._asked[kind]:
+                return
+            self._check_number(request, most)
+            self._asked[kind].add(digest)
+            sets = len(request.rivals) if isinstance(request, Refine) else 1
+            if sets != 1:
+                self._trials.add(digest)
+            if file is not None:
+                _append(file, {"time": _now(), "request": kind, "digest": digest, "sets": sets})
+
+    def _check_number(self, request: Request, most: int) -> None:
+        kind = tag_of(request)
+        if isinstance(request, Refine) and len(request.rivals) > 1:
+            trials = max(most // 2, _FEWEST_ASKED)  # each holds as many sums as several rounds
+            if len(self._trials) >= trials:
+                raise ReleaseError(
+                    f"{trials} rounds with several sets of centroids were answered in this study, as many as the release "
+                    "rules here allow: half of all rounds. Hint: max_rounds, or n_rivals=0."
+                )
         most = most if isinstance(request, Refine) else max(most, _FEWEST_ASKED)
-        if len(self._asked[kind] | {digest_of(request)}) > most:
+        if len(self._asked[kind]) >= most:
             what = "rounds" if isinstance(request, Refine) else f"questions of the kind {kind}"
             raise ReleaseError(
                 f"{most} {what} were answered in this study, as many as the release rules here allow. Hint: max_rounds."
@@ -159,14 +226,19 @@ class Gate:
         return "gaussian" if kind in _ANY_COVARIANCE and not self.policy.allow_any_covariance else kind
 
     def settle(self, labels: IntArray, rows: Rows) -> IntArray:
-        """Local clusters without small ones: merged into the nearest, or left out."""
+        """Local clusters without small ones: merged into the nearest, or left out.
+
+        Noise and rows that took no part are in no cluster. Where there are some, but too few, all rows less those of the
+        clusters would tell of them: each joins its nearest cluster ("merge"), or the smallest cluster is kept back with
+        them ("withhold"). This is about what is told; to the participant itself noise is still noise.
+        """
         sizes = np.bincount(labels[labels >= 0])
-        if not len(sizes) or sizes.min() >= self.fewest:
+        if not len(sizes) or (sizes.min() >= self.fewest and not self._few_outside(labels)):
             return labels
         labels = labels.copy()
         before = len(sizes)
         if self.policy.small == "withhold":
-            hidden = hidden_sizes(sizes, self.fewest)
+            hidden = hidden_sizes(sizes, self.fewest, len(labels) - int(sizes.sum()))
             labels[np.isin(labels, np.flatnonzero(hidden))] = LEFT_OUT
         else:
             _merge_small(labels, rows.values, rows.observed, self.fewest)
@@ -178,21 +250,64 @@ class Gate:
             )
         labels[inside] = renumber(labels[inside])
         self._now["clusters"] += before - (int(labels.max()) + 1)
-        return labels
+        return self.gather(labels, rows) if self.policy.small == "merge" else labels
 
-    def hide(self, centroids: MaskedCentroids) -> MaskedCentroids:
-        """Centroids without entries that too few cells stand behind."""
-        few = (centroids.counts > 0) & (centroids.counts < self.fewest)
+    def gather(self, labels: IntArray, rows: Rows) -> IntArray:
+        """Rows in no cluster, if there are some but too few, put into the nearest; into the largest if none is near."""
+        if not self._few_outside(labels) or not (labels >= 0).any():
+            return labels
+        outside, values, observed = labels < 0, rows.values, rows.observed
+        names, own, sizes = np.unique(labels[~outside], return_inverse=True, return_counts=True)
+        centres = centroids_of_rows(values[~outside], observed[~outside], own, len(names))
+        extent = extent_of(values, observed)
+        near = nearest_centre(values[outside], observed[outside], centres.values, centres.seen, extent, "euclidean")
+        result = labels.copy()
+        result[outside] = names[np.where(near >= 0, near, sizes.argmax())]
+        return result
+
+    def _few_outside(self, labels: IntArray) -> bool:
+        return 0 < int((labels < 0).sum()) < self.fewest
+
+    def hide(self, centroids: MaskedCentroids, cells: IntArray) -> MaskedCentroids:
+        """Centroids without entries that too few cells stand behind, of columns with so many cells in all."""
+        few = hidden_entries(centroids.counts, cells, self.fewest)
         self._now["entries"] += int(few.sum())
         return MaskedCentroids.of(centroids.values, np.where(few, 0.0, centroids.counts)) if few.any() else centroids
 
-    def release(self, request: Request, reply: Reply) -> Reply:
-        """What may leave of a reply; written down before it does."""
+    def apart(self, parts: Sequence[Refined], groups: Sequence[IntArray], observed: BoolArray) -> tuple[Refined, ...]:
+        """Answers about several sets of centroids, of which none is another's but for a few rows.
+
+        Where a cluster has the same rows as one of an earlier set, or quite other ones, both are told of. Where fewer rows
+        than the rules ask for are in only one of the two, their difference would be a sum over these: what was told of the
+        earlier one is told again in the place of the later one. If that were the only such cluster, all the others would
+        tell of it, so that the next smallest is hidden. Entries that few cells of a column tell apart are hidden likewise.
+        ``groups`` are the clusters of the rows by each set, −1 for none.
+        """
+        told: list[Refined] = []
+        for part, labels in zip(parts, groups, strict=True):
+            few = np.zeros(part.counts.shape, dtype=np.bool_)
+            instead = np.full((len(part.sizes), 2), -1, dtype=np.intp)  # a set, and one of its clusters
+            for n, (before, old) in enumerate(zip(told, groups, strict=False)):
+                close, close_cells = _differ_by_few(labels, old, part, before, observed, self.fewest)
+                few |= close_cells
+                new = (close >= 0) & (instead[:, 0] < 0)
+                instead[new, 0], instead[new, 1] = n, close[new]
+            hidden = _not_alone(part.sizes[:, None], instead[:, :1] >= 0)[:, 0]
+            few = _not_alone(part.counts, few | hidden[:, None])
+            self._now["clusters"] += int((hidden & (part.sizes > 0)).sum())
+            self._now["entries"] += int((few & ~hidden[:, None] & (part.counts > 0)).sum())
+            counts, values = (np.where(few, 0.0, numbers) for numbers in (part.counts, part.values))
+            kept = msgspec.structs.replace(part, values=values, counts=counts, sizes=np.where(hidden, 0, part.sizes))
+            told.append(_with_earlier(kept, told, instead, observed))
+        return tuple(told)
+
+    def release(self, request: Request, reply: Reply, observed: BoolArray) -> Reply:
+        """What may leave of a reply about rows of which these cells are there; written down before it does."""
         match reply:
             case Refinement():
-                reply = msgspec.structs.replace(reply, refined=tuple(map(self._refined, reply.refined)))
+                reply = msgspec.structs.replace(reply, refined=tuple(self._refined(p, observed) for p in reply.refined))
             case Labelled():
-                reply = self._labelled(reply)
+                reply = self._labelled(reply, observed)
             case _:
                 pass
         if self.policy.round_counts_to > 1:
@@ -204,27 +319,31 @@ class Gate:
         self._write_down(request, reply)
         return reply
 
-    def _refined(self, part: Refined) -> Refined:
-        hidden = hidden_sizes(part.sizes, self.fewest)
-        few = hidden[:, None] | ((part.counts > 0) & (part.counts < self.fewest))
-        self._now["clusters"] += int(hidden.sum())
-        self._now["entries"] += int((few & ~hidden[:, None]).sum())
+    def _refined(self, part: Refined, observed: BoolArray) -> Refined:
+        hidden, few = self._hidden(part.sizes, part.counts, observed)
         counts = np.where(few, 0.0, part.counts)
         gone = hidden | ~(counts > 0).any(axis=1)
         return msgspec.structs.replace(
             part, values=np.where(few, 0.0, part.values), counts=counts, sizes=np.where(gone, 0, part.sizes)
         )
 
-    def _labelled(self, reply: Labelled) -> Labelled:
-        hidden = hidden_sizes(reply.sizes, self.fewest)
-        self._now["clusters"] += int(hidden.sum())
+    def _labelled(self, reply: Labelled, observed: BoolArray) -> Labelled:
+        hidden, few = self._hidden(reply.sizes, reply.counts, observed)
         sizes = np.where(hidden, 0, reply.sizes)
         if reply.counts is None or reply.squares is None:
             return msgspec.structs.replace(reply, sizes=sizes)
-        few = hidden[:, None] | ((reply.counts > 0) & (reply.counts < self.fewest))
-        self._now["entries"] += int((few & ~hidden[:, None] & (reply.counts > 0)).sum())
         counts, squares = (np.where(few, 0.0, part) for part in (reply.counts, reply.squares))
         return msgspec.structs.replace(reply, sizes=sizes, counts=counts, squares=squares)
+
+    def _hidden(self, sizes: IntArray, counts: FloatArray | None, observed: BoolArray) -> tuple[BoolArray, BoolArray]:
+        """Which groups, and which entries of all groups, are not told of."""
+        hidden = hidden_sizes(sizes, self.fewest, len(observed) - int(sizes.sum()))
+        self._now["clusters"] += int(hidden.sum())
+        few = np.repeat(hidden[:, None], 0 if counts is None else counts.shape[1], axis=1)
+        if counts is not None:
+            few = hidden_entries(counts, observed.sum(axis=0), self.fewest, few)
+            self._now["entries"] += int((few & ~hidden[:, None] & (counts > 0)).sum())
+        return hidden, few
 
     def _rounded(self, reply: Reply) -> Reply:
         """Counts of rows and cells, rounded down, so that parts never add up to more than the whole."""
@@ -273,17 +392,14 @@ class Gate:
         return single_cells or (self.policy.allow_discrete and path.startswith("densities.blocks"))
 
     def _write_down(self, request: Request, reply: Reply) -> None:
-        digest = digest_of(request)
-        if tag_of(request) in self._asked:
-            self._asked[tag_of(request)].add(digest)
         if self._journal is None:
             return
         behind, raw = rows_behind(reply), encode(reply)
         self._journal.append(
             {
-                "time": datetime.now(UTC).isoformat(timespec="seconds"),
+                "time": _now(),
                 "request": tag_of(request),
-                "digest": digest,
+                "digest": digest_of(request),
                 "reply": tag_of(reply),
                 "fields": [
                     {"field": h.path, "entries": h.entries, "bytes": h.n_bytes, "fewest_rows": behind.get(h.path)}
@@ -297,24 +413,91 @@ class Gate:
         )
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def digest_of(request: Request) -> str:
     """Which question it is."""
     return sha256(encode(request)).hexdigest()
 
 
-def hidden_sizes(sizes: IntArray, fewest: int) -> BoolArray:
+def hidden_sizes(sizes: IntArray, fewest: int, outside: int = 0) -> BoolArray:
     """Which groups are too small to be told of, and the next smallest where their total would still be too small.
 
-    Whoever knows the number of all rows could otherwise subtract.
+    Whoever knows the number of all rows could otherwise subtract. Rows outside all groups are hidden as well.
 
     >>> hidden_sizes(np.array([40, 3, 9, 0]), 5)
     array([False,  True,  True, False])
+    >>> hidden_sizes(np.array([40, 9]), 5, outside=2)
+    array([False,  True])
     """
-    hidden = (sizes > 0) & (sizes < fewest)
-    while 0 < sizes[hidden].sum() < fewest and (~hidden & (sizes > 0)).any():
-        rest = np.where(hidden | (sizes == 0), np.iinfo(np.intp).max, sizes)
-        hidden[int(rest.argmin())] = True
-    return np.asarray(hidden)
+    return hidden_entries(sizes[:, None], np.array([sizes.sum() + outside]), fewest)[:, 0]
+
+
+def hidden_entries(
+    counts: FloatArray | IntArray, cells: IntArray, fewest: int, hidden: BoolArray | None = None
+) -> BoolArray:
+    """Which entries are not told of, column by column: those with few cells, and the next smallest, as with sizes.
+
+    ``cells`` are all cells of a column, also those of rows in no group; ``hidden`` are entries that are so anyhow.
+
+    >>> hidden_entries(np.array([[40, 40], [9, 9], [3, 0]]), np.array([52, 49]), 5)
+    array([[False, False],
+           [ True, False],
+           [ True, False]])
+    """
+    hidden = ((counts > 0) & (counts < fewest)) | (False if hidden is None else hidden)
+    while True:
+        told = ~hidden & (counts > 0)
+        left = cells - np.where(told, counts, 0).sum(axis=0)
+        few = np.flatnonzero((left > 0) & (left < fewest) & told.any(axis=0))
+        if not len(few):
+            return hidden
+        hidden[np.where(told, counts, np.inf)[:, few].argmin(axis=0), few] = True
+
+
+def _differ_by_few(
+    labels: IntArray, old: IntArray, part: Refined, before: Refined, observed: BoolArray, fewest: int
+) -> tuple[IntArray, BoolArray]:
+    """By cluster, one that was told of and has the same rows but for a few, −1 if none; entries like that."""
+    close, close_cells = np.full(len(part.sizes), -1, dtype=np.intp), np.zeros(part.counts.shape, dtype=np.bool_)
+    n, n_old = len(part.sizes), len(before.sizes)
+    if fewest == 1:  # nothing is too few
+        return close, close_cells
+    mine, sizes = counts_of_rows(observed, labels, n), np.bincount(labels[labels >= 0], minlength=n)
+    theirs, old_sizes = counts_of_rows(observed, old, n_old), np.bincount(old[old >= 0], minlength=n_old)
+    both = (labels >= 0) & (old >= 0)
+    pairs, index, shared = np.unique(labels[both] * n_old + old[both], return_inverse=True, return_counts=True)
+    at = np.full(len(labels), -1, dtype=np.intp)
+    at[both] = index
+    cells = counts_of_rows(observed, at, len(pairs))
+    for k, j, rows, these in zip(pairs // n_old, pairs % n_old, shared, cells, strict=True):
+        if before.sizes[j] > 0 and 0 < sizes[k] + old_sizes[j] - 2 * rows < fewest:
+            close[k] = j
+        differ = mine[k] + theirs[j] - 2 * these
+        close_cells[k] |= (differ > 0) & (differ < fewest) & (before.counts[j] > 0)
+    return close, close_cells
+
+
+def _with_earlier(part: Refined, told: Sequence[Refined], instead: IntArray, observed: BoolArray) -> Refined:
+    """The same with what was told of earlier clusters in the place of some, unless that makes more rows than there are."""
+    values, counts, sizes = part.values.copy(), part.counts.copy(), part.sizes.copy()
+    for k in np.flatnonzero(instead[:, 0] >= 0):
+        before, j = told[instead[k, 0]], instead[k, 1]
+        values[k], counts[k], sizes[k] = before.values[j], before.counts[j], before.sizes[j]
+    if sizes.sum() > len(observed) or (counts.sum(axis=0) > observed.sum(axis=0)).any():
+        return part
+    return msgspec.structs.replace(part, values=values, counts=counts, sizes=sizes)
+
+
+def _not_alone(counts: FloatArray | IntArray, hidden: BoolArray) -> BoolArray:
+    """The same, and the next smallest where a single one of a column is hidden, which all the others would tell."""
+    hidden, there = hidden.copy(), counts > 0
+    alone = np.flatnonzero(((hidden & there).sum(axis=0) == 1) & (~hidden & there).any(axis=0))
+    rest = np.where(hidden | ~there, np.inf, counts)[:, alone]
+    hidden[rest.argmin(axis=0), alone] = True
+    return hidden
 
 
 def _merge_small(labels: IntArray, rows: FloatArray, observed: BoolArray, fewest: int) -> None:

@@ -36,7 +36,7 @@ CODES = 10  # a column with no more different values holds codes
 REFERENCES, REFERENCE_INIT = 5, 3  # clouds without structure that a participant compares its silhouettes with
 
 
-LEFT_OUT = -2  # the label of a row that took no part; −1 is noise
+NOISE, LEFT_OUT = -1, -2  # the labels of a row that is in no cluster, and of one that took no part
 
 
 class Units(NamedTuple):
@@ -88,11 +88,12 @@ class LocalAlgorithm:
     """How one participant clusters its rows; ``estimator`` None is the built-in k-means on observed entries.
 
     With ``missing`` "impute" it is shown the column's mean in the place of an empty cell, with "drop" only rows without one.
-    Either way summaries are of the cells that are there.
+    Either way summaries are of the cells that are there. ``discreet`` leaves numbers of rows out of errors, which leave.
     """
 
     estimator: Any = None
     missing: str = "observed"
+    discreet: bool = False
 
     @property
     def name(self) -> str:
@@ -106,8 +107,8 @@ class LocalAlgorithm:
         complete = np.flatnonzero(rows.observed.all(axis=1))
         if not len(complete):
             raise MissingCellsError(
-                f"missing='drop' leaves none of {rows.n_rows} rows: every row has an empty cell somewhere (columns, "
-                f"share of rows: {quote(gaps(rows.filled))}). Hint: drop the emptiest columns, or missing='observed'."
+                f"missing='drop' leaves none of {self._number(rows.n_rows)} rows: every row has an empty cell somewhere "
+                f"({self._gaps(rows)}). Hint: drop the emptiest columns, or missing='observed'."
             )
         return complete
 
@@ -132,7 +133,7 @@ class LocalAlgorithm:
             labels = self._fitted(self._seeded(rng), shown)
         elif shown.observed.all():
             kmeans = KMeans(n_clusters, n_init=n_init, random_state=draw_seed(rng), copy_x=False)
-            labels = _fit_predict(kmeans, shown.own_values())
+            labels = _fit_predict(kmeans, shown.own_values(), discreet=self.discreet)
         else:
             labels = renumber(observed_kmeans(shown.values, shown.observed, n_clusters, rng, n_init).labels)
         return _for_all(labels, used, rows.n_rows)
@@ -150,13 +151,13 @@ class LocalAlgorithm:
 
     def _fitted(self, estimator: Any, rows: Rows) -> IntArray:
         if rows.observed.all():
-            return _fit_predict(estimator, rows.own_values())
+            return _fit_predict(estimator, rows.own_values(), discreet=self.discreet)
         try:
-            return _fit_predict(estimator, np.where(rows.observed, rows.values, np.nan))
+            return _fit_predict(estimator, np.where(rows.observed, rows.values, np.nan), discreet=self.discreet)
         except LocalAlgorithmError as error:
             raise MissingCellsError(
-                f"{error} It said that it could do with empty cells, of which there are some (columns, share of rows): "
-                f"{quote(gaps(rows.filled))}. Hint: missing='impute' or 'drop', or an imputer as the first step."
+                f"{error} It said that it could do with empty cells, of which there are some ({self._gaps(rows)}). "
+                "Hint: missing='impute' or 'drop', or an imputer as the first step."
             ) from error
 
     def _seeded(self, rng: np.random.Generator) -> Any:
@@ -169,13 +170,21 @@ class LocalAlgorithm:
         ]
         return estimator.set_params(**{name: draw_seed(rng) for name in open_seeds}) if open_seeds else estimator
 
+    def _number(self, n: int) -> str:
+        return "the" if self.discreet else str(n)
+
+    def _gaps(self, rows: Rows) -> str:
+        if self.discreet:
+            return f"columns: {quote([name for name, there in rows.filled.items() if not there.all()])}"
+        return f"columns, share of rows: {quote(gaps(rows.filled))}"
+
     def _check_complete(self, rows: Rows) -> None:
         if rows.observed.all() or takes_gaps(self.estimator):
             return
         gappy = gaps(rows.filled)
         raise MissingCellsError(
-            f"{self.name} needs every cell filled, but {len(gappy)} of {len(rows.filled)} columns have empty ones (share of "
-            f"rows): {quote(gappy)}. Hint: missing='impute' shows it the column's mean there, missing='drop' only rows "
+            f"{self.name} needs every cell filled, but {len(gappy)} of {len(rows.filled)} columns have empty ones "
+            f"({self._gaps(rows)}). Hint: missing='impute' shows it the column's mean there, missing='drop' only rows "
             "without any; local=None clusters on the cells that are there."
         )
 
@@ -197,14 +206,15 @@ def _for_all(labels: IntArray, used: IntArray, n_rows: int) -> IntArray:
     return result
 
 
-def _fit_predict(estimator: Any, rows: FloatArray) -> IntArray:
+def _fit_predict(estimator: Any, rows: FloatArray, *, discreet: bool = False) -> IntArray:
     """Labels of an estimator, renumbered without holes, noise kept; its failure becomes ours, without its text."""
     name = estimator.name if isinstance(estimator, Started) else type(estimator).__name__
     wanted = getattr(estimator, "n_clusters", getattr(estimator, "n_components", None))
     if isinstance(wanted, int) and wanted > len(rows):
         raise TooFewRowsError(
-            f"{name} was asked for {wanted} clusters of {len(rows)} row(s) (n_samples={len(rows)}). "
-            "Hint: ask for fewer clusters, or leave participants this small out."
+            f"{name} was asked for {wanted} clusters of "
+            + ("fewer rows. " if discreet else f"{len(rows)} row(s) (n_samples={len(rows)}). ")
+            + "Hint: ask for fewer clusters, or leave participants this small out."
         )
     try:
         with warnings.catch_warnings():
@@ -213,11 +223,11 @@ def _fit_predict(estimator: Any, rows: FloatArray) -> IntArray:
             labels = np.asarray(estimator.fit_predict(rows))
     except Exception as error:
         raise LocalAlgorithmError(
-            f"{name} failed on {len(rows)} rows with a {type(error).__name__}. "
+            f"{name} failed on {'the' if discreet else len(rows)} rows with a {type(error).__name__}. "
             "Hint: run it on this table alone to see why."
         ) from error
     if labels.shape != (len(rows),) or labels.dtype.kind not in "iu":
-        raise LocalAlgorithmError(f"{name} did not give one whole number for each of {len(rows)} rows.")
+        raise LocalAlgorithmError(f"{name} did not give one whole number for each row.")
     result = np.full(len(rows), -1, dtype=np.intp)
     if (labels >= 0).any():
         result[labels >= 0] = np.unique(labels[labels >= 0], return_inverse=True)[1]

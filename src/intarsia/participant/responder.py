@@ -53,7 +53,7 @@ from intarsia.messages import (
 )
 from intarsia.participant.asked import MOST_ITERATIONS, check_asked, most_centres
 from intarsia.participant.gate import Gate
-from intarsia.participant.local import LEFT_OUT, Chosen, LocalAlgorithm, Rows, Units, choose_labels
+from intarsia.participant.local import LEFT_OUT, NOISE, Chosen, LocalAlgorithm, Rows, Units, choose_labels
 from intarsia.participant.summary import summarize
 
 _MOST_TRIED = 50  # numbers of clusters that a participant tries when nobody knows K
@@ -82,8 +82,10 @@ class Participant:
         self._labels: IntArray | None = None
         self._local_labels: IntArray | None = None
         self._nearest_local: IntArray | None = None
+        self._told_local: IntArray | None = None
+        self._observed = np.zeros((0, 0), dtype=np.bool_)  # as laid out for the last request
         self._clustered: dict[bytes, Chosen] = {}
-        self._local = LocalAlgorithm(local, missing)
+        self._local = LocalAlgorithm(local, missing, self._gate.is_discreet)
         self._metric = metric
 
     @property
@@ -109,7 +111,7 @@ class Participant:
         try:
             check_asked(self.name, request)
             self._gate.admit(request)
-            return self._gate.release(request, self._answer(request))
+            return self._gate.release(request, self._answer(request), self._observed)
         except IntarsiaError as error:
             self.last_error = error
             return Failure(error=type(error).__name__, message=_about(self.name, error))
@@ -145,8 +147,11 @@ class Participant:
             self._clustered = {asked: self._cluster(rows, request)}
         found = self._clustered[asked]
         chosen = Chosen(self._gate.settle(found.labels, rows), found.clarity)
-        self._local_labels = chosen.labels
-        self._nearest_local = _closest_clusters(rows, chosen.labels)
+        noise = found.labels == NOISE  # for whoever owns it, also where others are told of it as of a cluster's rows
+        self._local_labels = np.where(noise, NOISE, chosen.labels)
+        near = _closest_clusters(rows, chosen.labels)
+        self._nearest_local = np.where(noise, NOISE, near)
+        self._told_local = self._gate.gather(near, rows)
         return summarize(table, view.rows, chosen, request, moments, self._table.levels, self._gate)
 
     @_answer.register
@@ -155,9 +160,11 @@ class Participant:
             raise ProtocolError(
                 f"participant {self.name!r} was sent {len(request.rivals)} sets of centroids, not 1 to {MOST_SETS}"
             )
-        return Refinement(refined=tuple(self._refined(centres, request) for centres in request.rivals))
+        parts, groups = zip(*(self._refined(centres, request) for centres in request.rivals), strict=True)
+        return Refinement(refined=self._gate.apart(parts, groups, self._observed))
 
-    def _refined(self, sent: Centres, request: Refine) -> Refined:
+    def _refined(self, sent: Centres, request: Refine) -> tuple[Refined, IntArray]:
+        """What there is to say of a set of centroids, and which of them each row stands behind, −1 for none."""
         view = self._laid_out(request.columns)
         rows, observed = view.rows, view.table.observed
         centres, extent = self._centres(sent, view.table)
@@ -169,19 +176,25 @@ class Participant:
         fitting = compatible(chosen, len(centres), request.min_points)
         values, counts = np.zeros(centres.values.shape), np.zeros(centres.values.shape)
         sizes = np.zeros(len(centres), dtype=np.intp)
+        behind = np.full(len(rows), -1, dtype=np.intp)
         if len(fitting):
             own = centroids_of_rows(rows, observed, chosen, len(centres))
             everyone = centroids_of_rows(rows, observed, np.zeros(len(rows), dtype=np.intp), 1)
             start = local_start(centres, own, everyone.values)[fitting]
             rng = stream(request.seed, self.name, "refine", request.round)
             labels = self._local.refine(private, start, min(request.max_iter, MOST_ITERATIONS), rng)
+            if self._gate.policy.small == "merge":
+                labels = self._gate.gather(labels, private)
             local = centroids_of_rows(rows, observed, labels, int(labels.max(initial=-1)) + 1)
             index = match(local, centres, extent, self._metric)
             known, mine = index >= 0, index[index >= 0]
             values[known], counts[known] = local.values[mine], local.counts[mine]
             sizes[known] = _sizes(labels, len(local))[mine]
+            place = np.full(len(local) + 1, -1, dtype=np.intp)  # the last is that of rows in no cluster
+            place[mine] = np.flatnonzero(known)
+            behind = place[np.maximum(labels, -1)]
         total = misfit(distance[:, _with_enough(distance, self._gate.fewest)], observed, extent, self._metric)
-        return Refined(values=values, counts=counts, sizes=sizes, misfit=total)
+        return Refined(values=values, counts=counts, sizes=sizes, misfit=total), behind
 
     @_answer.register
     def _(self, request: Label) -> Reply:
@@ -198,15 +211,15 @@ class Participant:
 
     @_answer.register
     def _(self, request: Assign) -> Reply:
-        groups, local = request.groups, self._nearest_local
+        groups, local, told = request.groups, self._nearest_local, self._told_local
         found = self._local_labels
-        if local is None or found is None or groups.shape != (int(found.max(initial=-1)) + 1,):
+        if local is None or told is None or found is None or groups.shape != (int(found.max(initial=-1)) + 1,):
             raise ProtocolError(f"participant {self.name!r} was told the groups of clusters that it does not have")
         inside = groups.dtype.kind == "i" and bool(((groups >= 0) & (groups < request.n_groups)).all())
         if not inside or request.n_groups > most_centres(len(self._table)):
             raise ProtocolError(f"participant {self.name!r} was told groups that do not exist")
         self._labels = np.where(local >= 0, groups[local], -1)
-        return Labelled(sizes=_sizes(self._labels, request.n_groups))
+        return Labelled(sizes=_sizes(np.where(told >= 0, groups[told], -1), request.n_groups))
 
     def _laid_out(self, columns: Columns | None) -> View:
         """The rows as numbers, in the columns and units that everybody uses, if such are known."""
@@ -217,6 +230,7 @@ class Participant:
         if key not in self._layouts:
             self._layouts = {key: self._table.in_numbers(levels)}
         table = self._layouts[key]
+        self._observed = table.observed
         if columns is None:
             return View(table, None)
         shape = (len(table.names),)  # anything else could be broadcast against single rows
@@ -224,11 +238,6 @@ class Participant:
             raise ProtocolError(f"participant {self.name!r} was sent units that do not fit its {shape[0]} features")
         if not ((columns.scale >= 1 / LARGEST) & (columns.scale <= LARGEST)).all():
             raise ProtocolError(f"participant {self.name!r} was sent a scale that is not a positive number")
-        far = np.fmax(*(np.abs(side - columns.shift) for side in extent_of(table.values, table.observed)))
-        if not (np.nan_to_num(far, nan=0.0) <= LARGEST * columns.scale).all():
-            raise ProtocolError(
-                f"participant {self.name!r} was sent units in which its cells cannot be squared and summed"
-            )
         return View(table, _units(columns.shift, columns.scale))
 
     def _check_levels(self, levels: Mapping[str, Sequence[str]]) -> None:
@@ -245,8 +254,8 @@ class Participant:
         fits = centres.values.shape == centres.known.shape == (n, d) and centres.low.shape == centres.high.shape == (d,)
         if not fits or n < 1:
             raise ProtocolError(f"participant {self.name!r} was sent centroids that do not fit its {d} features")
-        if n > (most := most_centres(len(table))):
-            raise ProtocolError(f"participant {self.name!r} was sent {n} centroids, more than the {most} that it takes")
+        if n > most_centres(len(table)):
+            raise ProtocolError(f"participant {self.name!r} was sent {n} centroids, more than it takes")
         known = centres.known.astype(np.bool_)
         seen = known.any(axis=0)
         if not all(_is_moderate(part) for part in (centres.values[known], centres.low[seen], centres.high[seen])):
@@ -291,8 +300,8 @@ class Participant:
         if request.n_local_clusters > len(self._local.used(rows)):
             raise TooFewRowsError(
                 f"participant {self.name!r} was asked for {request.n_local_clusters} clusters of "
-                f"{len(self._local.used(rows))} row(s). "
-                "Hint: ask for fewer local clusters, or leave participants this small out."
+                + ("fewer rows. " if self._gate.is_discreet else f"{len(self._local.used(rows))} row(s). ")
+                + "Hint: ask for fewer local clusters, or leave participants this small out."
             )
         return Chosen(self._local.cluster(rows, request.n_local_clusters, rng), None)
 

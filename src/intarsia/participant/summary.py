@@ -36,7 +36,7 @@ def summarize(
     labels = chosen.labels
     n_clusters = int(labels.max(initial=-1)) + 1
     whole = centroids_of_rows(rows, table.observed, labels, n_clusters)
-    clusters = _Clusters(table, rows, labels, whole, gate.hide(whole), levels)
+    clusters = _Clusters(table, rows, labels, whole, gate.hide(whole, table.observed.sum(axis=0)), levels)
     centroids = clusters.centroids
     densities = closeness = low = high = None
     if request.density is not None:

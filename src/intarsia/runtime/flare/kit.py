@@ -91,6 +91,7 @@ Firewall: let TCP connections out to {host}, port {port}. Nothing comes in: it l
     intarsia participant serve --kit kit/ --table data.csv       take part
 
 labels.csv        written here at the end of a run: the cluster of every row. It never travels.
+labels/           the same of each run, by its name: a later run overwrites labels.csv, but none of these.
 releases.jsonl    every message that left: fields, entries, how few rows stand behind them, bytes, digest.
 consent.toml      what was agreed to, by whom and when.
 local/            what this participant allows; intarsia.toml has its rules. Its own win, and no job can change them.

@@ -1,6 +1,7 @@
 """A participant's own side of a federation: its table, how it clusters, and what it keeps. Nothing of this comes from a job.
 
-In the kit's folder the participant keeps ``labels.csv``, ``releases.jsonl`` and the question that a later one refers to.
+In the kit's folder the participant keeps ``labels.csv`` (of the latest run; those of each in ``labels/``),
+``releases.jsonl`` and the question that a later one refers to.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from intarsia.releases import tag_of
 from intarsia.runtime.flare.own import LocalSettings, read_settings
 from intarsia.storage import write_whole
 
-LABELS = "labels.csv"
+LABELS, FOLDER_OF_LABELS = "labels.csv", "labels"
 _RUN = re.compile(r"[0-9a-f]{16}")
 _CLUSTERER = re.compile(r"[A-Z][A-Za-z]+")
 
@@ -101,6 +102,7 @@ class Site:
         if not _RUN.fullmatch(run):
             raise ProtocolError("the job does not say which run it is of.")
         self._labels, self._kept = kit / LABELS, kit / "intarsia" / f"{run}.summarize"
+        self._own_labels = kit / FOLDER_OF_LABELS / f"{run}.csv"  # which no other run can overwrite
         self._kept.parent.mkdir(exist_ok=True)
         journal = Journal(kit / "intarsia" / "released.jsonl")
         self._participant, self._ids = load_participant(name, read_settings(kit / "local"), journal)
@@ -128,7 +130,9 @@ class Site:
             self._summarized = True
         labels = self._participant.labels
         if isinstance(request, Label | Assign) and labels is not None:
-            write_labels(self._labels, labels.tolist(), self._ids)
+            self._own_labels.parent.mkdir(exist_ok=True)
+            for path in (self._own_labels, self._labels):
+                write_labels(path, labels.tolist(), self._ids)
 
     def _recall(self) -> None:
         """Cluster again as before: groups refer to clusters that another process found."""
