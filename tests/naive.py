@@ -90,13 +90,17 @@ def max_min_seeds(distances, k):
     return seeds
 
 
-def method_a(values, counts, owner, k):
+def method_a(values, counts, owner, k, metric="euclidean"):
     """The printed loop, everything recomputed every time; assumes that it never gets stuck."""
     n = len(values)
     ext = extent(values, counts)
     n_of = {i: sum(o == i for o in owner) for i in owner}
     full = [i for i in sorted(n_of) if n_of[i] == k]
-    seeds = [z for z in range(n) if owner[z] == full[0]] if full else max_min_seeds(all_distances(values, counts), k)
+    seeds = (
+        [z for z in range(n) if owner[z] == full[0]]
+        if full
+        else max_min_seeds(all_distances(values, counts, metric), k)
+    )
     groups = [[z] for z in seeds]
     left = [z for z in range(n) if z not in seeds]
     while left:
@@ -106,7 +110,7 @@ def method_a(values, counts, owner, k):
                 if n_of[owner[z]] <= k and any(owner[m] == owner[z] for m in groups[g]):
                     continue
                 centre, total = merge(values, counts, groups[g])
-                d = distance(values[z], counts[z] > 0, centre, total > 0, ext)
+                d = distance(values[z], counts[z] > 0, centre, total > 0, ext, metric)
                 if d is not None and (best is None or d < best[0]):
                     best = (d, z, g)
         if best is None:

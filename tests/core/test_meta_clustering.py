@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
+from intarsia.core import closest_first
 from intarsia.core.centroids import MaskedCentroids, refill
 from intarsia.core.meta_clustering import (
     LocalCentroids,
+    _every_distance,
     by_size,
     excess_components,
     max_min_seeds,
@@ -80,6 +85,70 @@ def test_method_a_equals_the_printed_loop(case):
     assert len(np.unique(fast)) == k
     if slow is not None:  # the printed loop does not say what to do when it is stuck
         assert fast.tolist() == slow
+
+
+def chebyshev(u, v):
+    return float(np.abs(u - v).max())
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "cosine", chebyshev])
+@given(data=st.data())
+def test_method_a_equals_the_printed_loop_with_any_metric(metric, data):
+    local, k = data.draw(local_centroids(metric))
+    # with these counts the mean of one centroid is that centroid: two that span a feature are at distance 1 in both
+    jitter = np.random.default_rng(0).normal(size=local.centroids.values.shape)  # no other ties
+    values = local.centroids.values + 0.01 * np.abs(local.centroids.values).max() * jitter
+    own = MaskedCentroids.of(values, np.where(local.centroids.seen, 4, 0))
+    local = LocalCentroids(own, local.owner, metric)
+    slow = naive.method_a(own.values, own.counts, local.owner.tolist(), k, metric)
+    fast = method_a(local, k)
+    if slow is not None:
+        assert fast.tolist() == slow
+
+
+@contextmanager
+def narrow_windows():
+    """Windows so small that bounds decide, and are looked at again and again."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"_CORE": 2, "_WINDOW": 5, "_SHORT": 3, "_LONG": 4, "_WIDEST": 4, "_POOL": 2}.items():
+            patch.setattr(closest_first, name, value)
+        yield
+
+
+@st.composite
+def many_centroids(draw):
+    """A few dozen participants with a few clusters each, tied or not, some of whom see little."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, d, k = draw(st.integers(2, 40)), draw(st.integers(2, 12)), draw(st.integers(1, 5))
+    sizes = rng.integers(1, k + 1 + draw(st.sampled_from([0, 2])), size=n)
+    owner = np.repeat(np.arange(n), sizes)
+    centres = rng.normal(size=(k, d)) * 3
+    values = np.concatenate([centres[rng.permutation(np.arange(size) % k)] for size in sizes])
+    values += draw(st.sampled_from([0.0, 0.1, 1.0, 10.0])) * rng.normal(size=values.shape)
+    seen = rng.random((n, d)) < draw(st.sampled_from([0.2, 0.5, 1.0]))
+    counts = seen[owner] * rng.integers(1, 30, size=values.shape)
+    counts[rng.random(counts.shape) < draw(st.sampled_from([0.0, 0.1]))] = 0
+    if draw(st.booleans()):
+        values, counts = np.round(values), np.where(counts > 0, 4, 0)  # ties; sums of a power of two are exact
+    values *= 10.0 ** rng.integers(-3, 4, size=d) if draw(st.booleans()) else 1.0
+    metric = draw(st.sampled_from(["euclidean", "manhattan"]))
+    return LocalCentroids(MaskedCentroids.of(values, counts), owner, metric), min(k, len(owner))
+
+
+@given(many_centroids())
+def test_method_a_with_bounds_equals_all_distances_computed_again_to_the_last_tie(case):
+    local, k = case
+    apart = np.bincount(local.owner)[local.owner] <= k
+    plain = _every_distance(local, apart, method_a_seeds(local, k))
+    np.testing.assert_array_equal(method_a(local, k), plain)
+    with narrow_windows():
+        np.testing.assert_array_equal(method_a(local, k), plain)
+
+
+def test_method_a_on_copies_of_the_same_table_takes_them_in_order():
+    local = line([0, 10] * 40, np.arange(80) // 2)
+    with narrow_windows():
+        assert method_a(local, 2).tolist() == [0, 1] * 40
 
 
 def test_method_a_with_duplicate_centroids_breaks_ties_by_order():

@@ -11,8 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from intarsia.core.agglomeration import renumber, same_owner
+from intarsia.core import closest_first
+from intarsia.core.agglomeration import renumber
 from intarsia.core.centroids import MaskedCentroids, merge, refill
+from intarsia.core.closest_first import ClosestFirst
 from intarsia.core.distances import Extent, Metric, extent_of, nearest, phi_of_pairs, rescaled_distances
 from intarsia.core.features import components
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -115,22 +117,30 @@ def method_a(local: LocalCentroids, n_groups: int) -> IntArray:
     """
     local.check(n_groups)
     seeds = method_a_seeds(local, n_groups)
-    conflict = same_owner(local.owner, n_groups)
+    apart = np.bincount(local.owner)[local.owner] <= n_groups
+    if local.metric in closest_first.METRICS:
+        assert isinstance(local.metric, str)
+        return ClosestFirst(local.centroids, apart, local.owner, local.extent, seeds, local.metric).run()
+    return _every_distance(local, apart, seeds)
+
+
+def _every_distance(local: LocalCentroids, apart: BoolArray, seeds: IntArray) -> IntArray:
+    """Method A's loop with all distances to a group computed again whenever it grows: for any φ."""
     groups = np.full(len(local), -1, dtype=np.intp)
-    groups[seeds] = np.arange(n_groups)
+    groups[seeds] = np.arange(len(seeds))
     centres = local.centroids.take(seeds)
     values, counts = centres.values.copy(), centres.counts.copy()
-    barred = conflict[:, seeds].copy()
-    distance = np.where(np.isnan(d := local.distances[:, seeds]), np.inf, d)
+    barred = apart[:, None] & (local.owner[:, None] == local.owner[seeds][None, :])
+    distance = np.where(np.isnan(d := local.distances_to(centres)), np.inf, d)
     distance[seeds] = np.inf
-    for _ in range(len(local) - n_groups):
+    for _ in range(len(local) - len(seeds)):
         z, g = _closest(distance, barred, groups)
         groups[z] = g
         weight = local.centroids.counts[z]
         counts[g] += weight
         share = np.divide(weight, counts[g], out=np.zeros_like(weight), where=counts[g] > 0)
         values[g] += share * np.where(local.centroids.seen[z], local.centroids.values[z] - values[g], 0.0)
-        barred[:, g] |= conflict[:, z]
+        barred[:, g] |= apart & (local.owner == local.owner[z])
         column = local.distances_to(MaskedCentroids.of(values[None, g], counts[None, g]))[:, 0]
         distance[:, g] = np.where(np.isnan(column), np.inf, column)
         distance[groups >= 0] = np.inf
