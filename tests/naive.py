@@ -201,5 +201,29 @@ def agglomerate(affinity, forbidden=None):
     return levels
 
 
+def agglomerate_in_order(affinity, forbidden=None):
+    """The printed loop on a table of sums: (merges, strengths), the first of equals in order."""
+    n = len(affinity)
+    comparable = ~np.isnan(affinity) & ~np.eye(n, dtype=bool)
+    total, pairs = np.where(comparable, affinity, 0.0), comparable.astype(float)
+    blocked = np.eye(n, dtype=bool) if forbidden is None else forbidden | np.eye(n, dtype=bool)
+    name, merges, strengths = list(range(n)), [], []
+    for step in range(n - 1):
+        mean = np.where((pairs > 0) & ~blocked, total / np.maximum(pairs, 1.0), -np.inf)
+        r, s = sorted(divmod(int(mean.argmax()), n))
+        if mean[r, s] == -np.inf:
+            break
+        merges.append([name[r], name[s]])
+        strengths.append(mean[r, s])
+        for table in (total, pairs):
+            table[r] += table[s]
+            table[:, r] = table[r]
+        blocked[r] |= blocked[s]
+        blocked[:, r] = blocked[r]
+        blocked[s], blocked[:, s] = True, True
+        name[r] = n + step
+    return merges, strengths
+
+
 def partition(labels):
     return {frozenset(np.flatnonzero(np.asarray(labels) == g).tolist()) for g in set(np.asarray(labels).tolist())}

@@ -41,6 +41,53 @@ def test_cannot_link_equals_the_printed_loop(a, per_owner):
     assert {k: naive.partition(tree.cut(k)) for k in levels} == levels
 
 
+@st.composite
+def tables(draw):
+    """Up to 40 clusters, ties from none to all, incomparable and forbidden pairs."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n = draw(st.integers(1, 40))
+    a = (
+        rng.random((n, n))
+        if (levels := draw(st.sampled_from([1, 2, 5, None]))) is None
+        else rng.integers(levels, size=(n, n))
+    )
+    a = np.triu(a, 1).astype(float) * draw(st.sampled_from([1.0, 0.1, -1.0]))
+    a += a.T
+    hidden = np.triu(rng.random((n, n)) < draw(st.sampled_from([0.0, 0.3, 0.8])), 1)
+    a[hidden | hidden.T] = np.nan
+    per_owner = draw(st.sampled_from([None, 1, 2, 3]))
+    return a, None if per_owner is None else same_owner(np.arange(n) // per_owner, n_clusters=3)
+
+
+@given(tables())
+def test_merges_and_strengths_are_the_printed_loop_s_to_the_last_bit(case):
+    a, forbidden = case
+    merges, strengths = naive.agglomerate_in_order(a, forbidden)
+    tree = agglomerate(a, forbidden)
+    assert tree.merges.tolist() == merges
+    assert tree.strengths.tolist() == strengths
+
+
+def test_the_table_is_closed_up_on_the_way():
+    rng = np.random.default_rng(0)
+    a = rng.integers(50, size=(300, 300)).astype(float)
+    a += a.T
+    a[rng.random((300, 300)) < 0.2] = np.nan
+    a[np.isnan(a.T)] = np.nan
+    merges, strengths = naive.agglomerate_in_order(a)
+    tree = agglomerate(a)
+    assert tree.merges.tolist() == merges
+    assert tree.strengths.tolist() == strengths
+
+
+def test_with_ties_a_nearest_neighbour_chain_would_find_another_tree():
+    # worked out in docs/theory/agglomeration.md
+    a = np.full((4, 4), np.nan)
+    for r, t, f in ((0, 3, 1.0), (1, 3, 1.0), (1, 2, 1.0), (2, 3, 0.5)):
+        a[r, t] = a[t, r] = f
+    assert agglomerate(a).merges.tolist() == [[0, 3], [4, 1], [5, 2]]
+
+
 @given(affinities())
 def test_strengths_never_grow(a):
     tree = agglomerate(a)

@@ -80,37 +80,106 @@ def agglomerate(affinity: FloatArray, forbidden: BoolArray | None = None, n_grou
     ``affinity`` is symmetric, NaN where a pair is incomparable. Such pairs leave both the numerator and the
     denominator of a mean, and two groups without a comparable pair wait until some merge makes them comparable.
     ``forbidden`` pairs are never in one group. Of equally strong pairs the first in order is joined.
+
+    Every group remembers its nearest other, so that m clusters take m² steps where the printed loop takes m³; why that
+    finds the same merges is in docs/theory/agglomeration.md.
     """
     n = len(affinity)
-    comparable = ~np.isnan(affinity)
-    np.fill_diagonal(comparable, val=False)
-    total = np.where(comparable, affinity, 0.0)
-    pairs = comparable.astype(np.float64)
-    blocked = np.eye(n, dtype=np.bool_) if forbidden is None else forbidden | np.eye(n, dtype=np.bool_)
-    mean = _means(total, pairs, blocked)
-    name = np.arange(n)
+    table = _Means(affinity, forbidden)
     merges: list[tuple[int, int]] = []
     strengths: list[float] = []
     for step in range(n - n_groups):
-        r, s = divmod(int(mean.argmax()), n)
-        if mean[r, s] == -np.inf:
+        r, s, strength = table.strongest()
+        if strength == -np.inf:
             break
-        r, s = min(r, s), max(r, s)
-        merges.append((int(name[r]), int(name[s])))
-        strengths.append(float(mean[r, s]))
-        for table in (total, pairs):
-            table[r] += table[s]
-            table[:, r] = table[r]
-        blocked[r] |= blocked[s]
-        blocked[:, r] = blocked[r]
-        blocked[s], blocked[:, s] = True, True
-        mean[r] = _means(total[r], pairs[r], blocked[r])
-        mean[:, r] = mean[r]
-        mean[s], mean[:, s] = -np.inf, -np.inf
-        name[r] = n + step
+        merges.append((int(table.name[r]), int(table.name[s])))
+        strengths.append(strength)
+        table.join(r, s, n + step)
     return MergeTree(n, np.array(merges, dtype=np.intp).reshape(-1, 2), np.array(strengths, dtype=np.float64))
 
 
-def _means(total: FloatArray, pairs: FloatArray, blocked: BoolArray) -> FloatArray:
-    possible = (pairs > 0) & ~blocked
-    return np.where(possible, total / np.maximum(pairs, 1.0), -np.inf)
+class _Means:
+    """Mean affinities between groups, with the nearest other of each.
+
+    ``best[t]`` is the highest mean of group t and ``nearest[t]`` the first group that has it, if ``fresh[t]``; else it is
+    no lower than the highest. A group's place is that of its first member; ``name`` is what the tree calls it.
+    """
+
+    def __init__(self, affinity: FloatArray, forbidden: BoolArray | None) -> None:
+        n = len(affinity)
+        incomparable = np.isnan(affinity)
+        np.fill_diagonal(incomparable, val=False)
+        self._size = np.ones(n)
+        self._total = affinity.astype(np.float64)  # −∞ where two groups may not be joined, which sums keep
+        self._pairs: FloatArray | None = None  # comparable ones; where all are, the product of the sizes
+        if incomparable.any():
+            self._total[incomparable] = 0.0
+            self._pairs = (~incomparable).astype(np.float64)
+        if forbidden is not None:
+            self._total[forbidden] = -np.inf
+        np.fill_diagonal(self._total, -np.inf)
+        self._gone = np.zeros(n)  # −∞ for groups that are part of another
+        self.name = np.arange(n)
+        self._fresh = np.ones(n, dtype=np.bool_)
+        self._nearest, self._best = np.zeros(n, dtype=np.intp), np.full(n, -np.inf)
+        for t in range(n):
+            self._look(t)
+
+    def strongest(self) -> tuple[int, int, float]:
+        """The first of the pairs with the highest mean."""
+        while not self._fresh[t := int(self._best.argmax())]:
+            self._look(t)
+        return t, int(self._nearest[t]), float(self._best[t])
+
+    def join(self, r: int, s: int, name: int) -> None:
+        """Make one group of two, at the place of the first."""
+        for table in (self._total, self._pairs):
+            if table is not None:
+                table[r] += table[s]
+                table[:, r] = table[r]
+        self._size[r] += self._size[s]
+        self._gone[s] = self._best[s] = -np.inf
+        self.name[r] = name
+        self._renew(r, s)
+        if 2 * np.count_nonzero(self._gone) > max(len(self._gone), 64):
+            self._close_ranks()
+
+    def _row(self, t: int) -> FloatArray:
+        pairs = self._size * self._size[t] if self._pairs is None else self._pairs[t]
+        mean = self._total[t] / np.maximum(pairs, 1.0)
+        mean[pairs == 0] = -np.inf
+        mean += self._gone
+        return np.asarray(mean)
+
+    def _look(self, t: int) -> None:
+        row = self._row(t)
+        self._nearest[t] = nearest = int(row.argmax())
+        self._best[t], self._fresh[t] = row[nearest], True
+
+    def _renew(self, r: int, s: int) -> None:
+        """What everybody's nearest is when r has taken s in: a mean of means is no higher than the higher of them."""
+        row = self._row(r)
+        lost = (self._nearest == r) | (self._nearest == s)
+        some = np.flatnonzero(lost | (row >= self._best))
+        some = some[self._gone[some] == 0.0]
+        mean, best, fresh, lost = row[some], self._best[some], self._fresh[some], lost[some]
+        # equals come in order; who is not fresh may have an equal that comes earlier
+        first = fresh & (mean == best) & (lost | (r < self._nearest[some]))
+        taken = (mean > best) | first
+        self._nearest[some[taken]], self._best[some[taken]] = r, mean[taken]
+        self._fresh[some[taken]] = True
+        self._fresh[some[lost & ~taken]] = False
+        nearest = int(row.argmax())
+        self._nearest[r], self._best[r], self._fresh[r] = nearest, row[nearest], True
+
+    def _close_ranks(self) -> None:
+        """Forget the places of groups that are gone; those that are left keep their order."""
+        left = np.flatnonzero(self._gone == 0.0)
+        place = np.full(len(self._gone), -1, dtype=np.intp)
+        place[left] = np.arange(len(left))
+        self._total = self._total[np.ix_(left, left)]
+        if self._pairs is not None:
+            self._pairs = self._pairs[np.ix_(left, left)]
+        self._size, self._gone, self.name = self._size[left], self._gone[left], self.name[left]
+        self._best, self._fresh = self._best[left], self._fresh[left]
+        self._nearest = place[self._nearest[left]]  # −1 only where there is none, or it is to be looked for
