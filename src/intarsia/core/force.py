@@ -8,7 +8,7 @@ infinite when they share no more than w features. s softens it: below a distance
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from scipy.special import gammaln
 
 from intarsia.core.densities import Density, Gaussian, LowRankGaussian
 from intarsia.core.distances import Extent, Metric, phi_of_pairs
+from intarsia.core.trapezoid import SOFT_ENOUGH, Axes, inverse_power
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import SettingError
 
@@ -26,6 +27,8 @@ _COARSE = 48
 _FAR = 14.0  # e^-14: so far from where it bends, the integrand is a pure power of t
 _DROP = 18.0  # the integrand is followed down to e^-18 of its peak: 1.5e-8
 _BLOCK = 1 << 22
+_LOST = 1e-9  # squared rescaled distances by matrix products are off by far less
+_CACHED = 1 << 16  # numbers in each of a few arrays that a processor keeps at hand: 512 KiB
 _WORTH_IT = 3  # eigenvalues of d × d are cheaper than 96 times factors of d × r up to about d = 3 r
 
 
@@ -62,15 +65,9 @@ def exact_forces(
             "densities are of other kinds. Sample them."
         )
     forces = np.full((len(densities), len(densities)), np.nan)
-    patterns, pattern_of = np.unique(seen, axis=0, return_inverse=True)
-    pattern_of = pattern_of.reshape(-1)
-    for p, q in combinations_with_replacement(range(len(patterns)), 2):
-        shared = patterns[p] & patterns[q] & extent.varies
-        if not shared.any():
-            continue
-        left, right = np.flatnonzero(pattern_of == p), np.flatnonzero(pattern_of == q)
+    for left, right, shared in _alike(seen, extent):
         first, second = (
-            np.triu_indices(len(left), 1) if p == q else np.divmod(np.arange(left.size * right.size), right.size)
+            np.triu_indices(len(left), 1) if left is right else np.divmod(np.arange(left.size * right.size), right.size)
         )
         moments = _forces_of(
             _Pairs(
@@ -85,6 +82,17 @@ def exact_forces(
         )
         forces[left[first], right[second]] = forces[right[second], left[first]] = moments
     return forces
+
+
+def _alike(seen: BoolArray, extent: Extent) -> Iterator[tuple[IntArray, IntArray, BoolArray]]:
+    """Clusters that see the same, with others (or the same) that see the same, and what both see that varies."""
+    patterns, pattern_of = np.unique(seen, axis=0, return_inverse=True)
+    order = np.argsort(pattern_of.reshape(-1), kind="stable")
+    members = np.split(order, np.cumsum(np.bincount(pattern_of.reshape(-1)))[:-1])
+    for p, q in combinations_with_replacement(range(len(patterns)), 2):
+        shared = patterns[p] & patterns[q] & extent.varies
+        if shared.any():
+            yield members[p], members[q], shared
 
 
 class _Pairs(NamedTuple):
@@ -118,7 +126,7 @@ def _forces_of(pairs: _Pairs, reach: float, exponent: float, softening: float) -
     )
     dense = (rank > 0) & (_WORTH_IT * rank >= d)
     for route, numbers, chosen in (
-        (_diagonal_forces, d, rank == 0),
+        (_diagonal_forces, 1, rank == 0),
         (_dense_forces, d * d, dense),
         (_low_rank_forces, d * (4 * _NODES + int(rank[~dense].max(initial=0)) ** 2), (rank > 0) & ~dense),
     ):
@@ -137,8 +145,18 @@ def _rank(g: Gaussian | LowRankGaussian) -> int:
 
 def _diagonal_forces(pairs: _Pairs, reach: float, exponent: float, softening: float) -> FloatArray:
     left, right = np.stack([g.variances for g in pairs.left]), np.stack([g.variances for g in pairs.right])
-    spread = left[pairs.first] + right[pairs.second]
-    return inverse_power_moment(spread / reach, np.square(pairs.means()) / reach, softening, exponent)
+    means_left, means_right = np.stack([g.mean for g in pairs.left]), np.stack([g.mean for g in pairs.right])
+    forces = np.empty(len(pairs.first))
+    for some in _pieces(np.arange(len(forces)), _CACHED // max(1, left.shape[1])):
+        first, second = pairs.first[some], pairs.second[some]
+        spread, squares = left[first], means_left[first]
+        spread += right[second]
+        squares -= means_right[second]
+        np.square(squares, out=squares)
+        spread /= reach
+        squares /= reach
+        forces[some] = inverse_power_moment(spread, squares, softening, exponent)
+    return forces
 
 
 def _dense_forces(pairs: _Pairs, reach: float, exponent: float, softening: float) -> FloatArray:
@@ -189,17 +207,31 @@ def inverse_power_moment(variances: FloatArray, squares: FloatArray, softening: 
               \exp \Bigl( -\frac{t m_k^2}{1+2t\lambda_k} \Bigr) dt
 
     With t = e^u the integrand falls off exponentially on both sides, where a trapezoid rule converges geometrically:
-    48 nodes give a relative error below 1e-4, mostly 1e-6. Infinite where the paper's force is: s = 0, no more than w axes
-    with a variance, and no distance along the others. One row of the input per pair.
+    with s > 0 a dozen nodes give a relative error below 1e-6 (:mod:`intarsia.core.trapezoid`), without it 48 give one below
+    1e-4. Infinite where the paper's force is: s = 0, no more than w axes with a variance, and no distance along the others.
+    One row of the input per pair.
     """
-    if not len(variances):
-        return np.zeros(0)
-    size = max(1, _BLOCK // max(1, variances.shape[1] * _COARSE))
-    parts = [
-        _moment_block(variances[k : k + size], squares[k : k + size], softening, exponent)
-        for k in range(0, len(variances), size)
-    ]
-    return np.concatenate(parts)
+    moments = np.empty(len(variances))
+    scale = variances.sum(axis=1) + squares.sum(axis=1) + softening**2
+    soft = softening**2 > SOFT_ENOUGH * scale
+    for some in _pieces(np.flatnonzero(soft), _CACHED // max(1, variances.shape[1])):
+        moments[some] = _moments_of_axes(variances[some].T, squares[some].T, scale[some], softening, exponent)
+    for some in _pieces(np.flatnonzero(~soft), _BLOCK // max(1, variances.shape[1] * _COARSE)):
+        moments[some] = _moment_block(variances[some], squares[some], softening, exponent)
+    return moments
+
+
+def _pieces(which: IntArray, size: int) -> list[IntArray]:
+    return [which[k : k + max(1, size)] for k in range(0, len(which), max(1, size))]
+
+
+def _moments_of_axes(
+    variances: FloatArray, squares: FloatArray, scale: FloatArray, softening: float, exponent: float
+) -> FloatArray:
+    """:func:`inverse_power_moment` of softened squares; one column per pair, ``scale`` is E|z|² + s²."""
+    axes = Axes(np.divide(variances, scale, order="C"), np.divide(squares, scale, order="C"))
+    moments = inverse_power(axes, softening**2 / scale, axes.kappa(), exponent)
+    return np.asarray(moments * scale ** (-exponent / 2))
 
 
 def _moment_block(variances: FloatArray, squares: FloatArray, softening: float, exponent: float) -> FloatArray:
@@ -226,6 +258,12 @@ def low_rank_moment(
     With A = I + 2t diag(δ), the determinant is det A · det(I + 2t Fᵀ A⁻¹ F), and the quadratic form is the minimum over y of
     (m − √(2t) F y)ᵀ A⁻¹ (m − √(2t) F y) + |y|²: Woodbury's identity, written so that nothing cancels.
     """
+    scale = diagonal.sum(axis=1) + np.square(factors).sum(axis=(1, 2)) + np.square(means).sum(axis=1) + softening**2
+    if (softening**2 > SOFT_ENOUGH * scale).all():
+        root = np.sqrt(scale)
+        low_rank = _LowRank(diagonal / scale[:, None], factors / root[:, None, None], means / root[:, None])
+        moments = inverse_power(low_rank, softening**2 / scale, low_rank.kappa(), exponent)
+        return np.asarray(moments * scale ** (-exponent / 2))
     d = diagonal.shape[1]
     total = diagonal.sum(axis=1) + np.square(factors).sum(axis=(1, 2))
     noise = d * np.finfo(np.float64).eps * (diagonal + np.square(factors).sum(axis=2)).max(axis=1)
@@ -235,26 +273,57 @@ def low_rank_moment(
     factors = np.where(np.square(factors).sum(axis=1, keepdims=True) > noise[:, None, None], factors, 0.0)
     spread = _spread(diagonal, factors, means, noise)
     reach = _integration_range(total + np.square(means).sum(axis=1), *spread, softening, exponent)
-    upper, lower = np.triu_indices(factors.shape[2])
-    products, pulled = factors[:, :, upper] * factors[:, :, lower], factors * means[:, :, None]
-    every = np.arange(factors.shape[2])
-    steady = 1.0 + 4.0 * len(every) * np.finfo(np.float64).eps  # at a large t, rounding must not look singular
+    low_rank = _LowRank(diagonal, factors, means)
 
     def log_integrand(u: FloatArray) -> FloatArray:
         t = np.exp(u)
-        grown = 1.0 + 2.0 * t[:, :, None] * diagonal[:, None, :]
-        inner = np.empty((*u.shape, factors.shape[2], factors.shape[2]))
-        inner[:, :, upper, lower] = inner[:, :, lower, upper] = 2.0 * t[:, :, None] * ((1.0 / grown) @ products)
+        return np.asarray(exponent / 2 * u - t * softening**2 + low_rank.log_at(t))
+
+    return _integral(log_integrand, reach, exponent)
+
+
+class _LowRank:
+    """log E[exp(−t |z|²)] for z ~ N(m, diag(δ) + F Fᵀ); see :func:`low_rank_moment`. One row per pair."""
+
+    def __init__(self, diagonal: FloatArray, factors: FloatArray, means: FloatArray) -> None:
+        self._diagonal, self._factors, self._means = diagonal, factors, means
+        self._upper, self._lower = np.triu_indices(factors.shape[2])
+        self._products = factors[:, :, self._upper] * factors[:, :, self._lower]
+        self._pulled = factors * means[:, :, None]
+
+    def kappa(self) -> FloatArray:
+        """Half the variance of |z|²: tr(Σ²) + 2 mᵀ Σ m."""
+        inner = np.square(self._factors.transpose(0, 2, 1) @ self._factors).sum(axis=(1, 2))
+        rows = np.square(self._factors).sum(axis=2)
+        trace = (np.square(self._diagonal) + 2.0 * self._diagonal * rows).sum(axis=1) + inner
+        along = (self._diagonal * np.square(self._means)).sum(axis=1) + np.square(self._pulled.sum(axis=1)).sum(axis=1)
+        return np.asarray(trace + 2.0 * along)
+
+    def log(self, t: float) -> FloatArray:
+        """One per pair."""
+        return self.log_at(np.full((len(self._means), 1), t))[:, 0]
+
+    def log_at(self, t: FloatArray) -> FloatArray:
+        """At some t of each pair's own."""
+        means, factors = self._means, self._factors
+        every = np.arange(factors.shape[2])
+        steady = 1.0 + 4.0 * len(every) * np.finfo(np.float64).eps  # at a large t, rounding must not look singular
+        grown = 1.0 + 2.0 * t[:, :, None] * self._diagonal[:, None, :]
+        inner = np.empty((*t.shape, factors.shape[2], factors.shape[2]))
+        inner[:, :, self._upper, self._lower] = 2.0 * t[:, :, None] * ((1.0 / grown) @ self._products)
+        inner[:, :, self._lower, self._upper] = inner[:, :, self._upper, self._lower]
         inner += np.eye(factors.shape[2])
         inner[:, :, every, every] *= steady
         root = np.sqrt(2.0 * t)[:, :, None]
-        y = np.linalg.solve(inner, (root * ((1.0 / grown) @ pulled))[..., None])[..., 0]
+        y = np.linalg.solve(inner, (root * ((1.0 / grown) @ self._pulled))[..., None])[..., 0]
         left = means[:, None, :] - root * (y @ factors.transpose(0, 2, 1))
         drift = t * ((np.square(left) / grown).sum(axis=-1) + np.square(y).sum(axis=-1))
-        product = 0.5 * (np.log(grown).sum(axis=-1) + np.linalg.slogdet(inner)[1])
-        return np.asarray(exponent / 2 * u - t * softening**2 - product - drift)
+        return np.asarray(-0.5 * (np.log(grown).sum(axis=-1) + np.linalg.slogdet(inner)[1]) - drift)
 
-    return _integral(log_integrand, reach, exponent)
+    def keep(self, which: BoolArray) -> None:
+        """Go on with some of them."""
+        self._diagonal, self._factors, self._means = self._diagonal[which], self._factors[which], self._means[which]
+        self._products, self._pulled = self._products[which], self._pulled[which]
 
 
 def _spread(
@@ -351,23 +420,46 @@ def sampled_forces(
 ) -> FloatArray:
     """The paper's force: the mean over all pairs of points of two proxy clusters. NaN where incomparable."""
     forces = np.full((len(proxies), len(proxies)), np.nan)
-    for k, m, shared in _comparable_pairs(seen, extent):
-        x, y = proxies[k][:, shared[seen[k]]], proxies[m][:, shared[seen[m]]]
+    for left, right, shared in _alike(seen, extent):
         largest = float(phi_of_pairs(extent.high, extent.low, shared, metric))
         if largest > 0:
-            squared = np.square(_between(x, y, metric) / largest) + softening**2
-            with np.errstate(divide="ignore", over="ignore"):
-                forces[k, m] = forces[m, k] = float(np.mean(squared ** (-exponent / 2)))
+            own = {k: proxies[k][:, shared[seen[k]]] for k in {*left.tolist(), *right.tolist()}}
+            for k, others in _one_and_others(left, right, own):
+                apart = _squares_between(own[k], np.concatenate([own[m] for m in others]), metric, largest, softening)
+                mean = _means_of_powers(apart, [len(own[m]) for m in others], exponent)
+                forces[k, others] = forces[others, k] = mean
     return forces
 
 
-def _comparable_pairs(seen: BoolArray, extent: Extent) -> Iterator[tuple[int, int, BoolArray]]:
-    useful = seen & extent.varies
-    for k in range(len(seen)):
-        for m in range(k + 1, len(seen)):
-            shared = useful[k] & useful[m]
-            if shared.any():
-                yield k, m, shared
+def _one_and_others(
+    left: IntArray, right: IntArray, points: Mapping[int, FloatArray]
+) -> Iterator[tuple[int, list[int]]]:
+    """Every cluster of the left with those of the right, as many at once as a processor keeps at hand."""
+    for place, k in enumerate(left.tolist()):
+        others = (right[place + 1 :] if left is right else right).tolist()
+        at_once = max(1, _CACHED // max(1, len(points[k]) * max((len(points[m]) for m in others), default=1)))
+        for top in range(0, len(others), at_once):
+            yield k, others[top : top + at_once]
+
+
+def _squares_between(x: FloatArray, y: FloatArray, metric: Metric, largest: float, softening: float) -> FloatArray:
+    """Squared rescaled distances plus s², from points to points; by a matrix product where s² hides what that loses."""
+    if metric == "euclidean" and softening**2 > _LOST:
+        middle = x.mean(axis=0)
+        x, y = (x - middle) / largest, (y - middle) / largest
+        squared = x @ (-2.0 * y.T)
+        squared += np.square(x).sum(axis=1)[:, None]
+        squared += np.square(y).sum(axis=1) + softening**2
+        return np.maximum(squared, softening**2, out=squared)
+    return np.square(_between(x, y, metric) / largest) + softening**2
+
+
+def _means_of_powers(squared: FloatArray, sizes: Sequence[int], exponent: float) -> FloatArray:
+    """The mean of (d² + s²)^(−w/2) over so many columns after so many."""
+    with np.errstate(divide="ignore", over="ignore"):
+        powers = np.divide(1.0, squared, out=squared) if exponent == 2.0 else squared ** (-exponent / 2)
+    columns = powers.sum(axis=0) / len(squared)
+    return np.asarray(np.add.reduceat(columns, np.cumsum([0, *sizes[:-1]])) / np.asarray(sizes))
 
 
 def _between(x: FloatArray, y: FloatArray, metric: Metric) -> FloatArray:
