@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from intarsia.core import closest_first
+from intarsia.core import closest_first, farthest
 from intarsia.core.centroids import MaskedCentroids, refill
+from intarsia.core.distances import nearest
 from intarsia.core.meta_clustering import (
     LocalCentroids,
     _every_distance,
+    _Wide,
     by_size,
     excess_components,
+    far_apart,
     max_min_seeds,
     method_a,
     method_a_seeds,
@@ -28,6 +31,26 @@ from tests.strategies import local_centroids
 def line(points, owner, d=1):
     values = np.array(points, dtype=float).reshape(-1, d)
     return LocalCentroids(MaskedCentroids.of(values, np.ones(values.shape)), np.array(owner))
+
+
+@st.composite
+def many_centroids(draw):
+    """A few dozen participants with a few clusters each, tied or not, some of whom see little."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, d, k = draw(st.integers(2, 40)), draw(st.integers(2, 12)), draw(st.integers(1, 5))
+    sizes = rng.integers(1, k + 1 + draw(st.sampled_from([0, 2])), size=n)
+    owner = np.repeat(np.arange(n), sizes)
+    centres = rng.normal(size=(k, d)) * 3
+    values = np.concatenate([centres[rng.permutation(np.arange(size) % k)] for size in sizes])
+    values += draw(st.sampled_from([0.0, 0.1, 1.0, 10.0])) * rng.normal(size=values.shape)
+    seen = rng.random((n, d)) < draw(st.sampled_from([0.2, 0.5, 1.0]))
+    counts = seen[owner] * rng.integers(1, 30, size=values.shape)
+    counts[rng.random(counts.shape) < draw(st.sampled_from([0.0, 0.1]))] = 0
+    if draw(st.booleans()):
+        values, counts = np.round(values), np.where(counts > 0, 4, 0)  # ties; sums of a power of two are exact
+    values *= 10.0 ** rng.integers(-3, 4, size=d) if draw(st.booleans()) else 1.0
+    metric = draw(st.sampled_from(["euclidean", "manhattan"]))
+    return LocalCentroids(MaskedCentroids.of(values, counts), owner, metric), min(k, len(owner))
 
 
 def test_objective_worked_by_hand():
@@ -53,6 +76,19 @@ def test_max_min_seeds_equal_the_formula(case):
     d = local.distances
     slow = [[None if np.isnan(x) else x for x in row] for row in d]
     assert max_min_seeds(d, k).tolist() == naive.max_min_seeds(slow, k)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "cosine"])
+@given(data=st.data())
+def test_seeds_without_all_distances_are_those_with_them(metric, data):
+    local, k = data.draw(st.one_of(local_centroids(metric), many_centroids()))
+    local = LocalCentroids(local.centroids, local.owner, metric)
+    seeds = max_min_seeds(local.distances, k).tolist()
+    assert far_apart(local, k).tolist() == seeds
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"_HIGH": 3, "_WIDE": 5, "_EXACT": 2}.items():
+            patch.setattr(farthest, name, value)
+        assert far_apart(local, k).tolist() == seeds
 
 
 def test_method_a_merges_the_closest_first_and_moves_the_centre():
@@ -115,26 +151,6 @@ def narrow_windows():
         yield
 
 
-@st.composite
-def many_centroids(draw):
-    """A few dozen participants with a few clusters each, tied or not, some of whom see little."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n, d, k = draw(st.integers(2, 40)), draw(st.integers(2, 12)), draw(st.integers(1, 5))
-    sizes = rng.integers(1, k + 1 + draw(st.sampled_from([0, 2])), size=n)
-    owner = np.repeat(np.arange(n), sizes)
-    centres = rng.normal(size=(k, d)) * 3
-    values = np.concatenate([centres[rng.permutation(np.arange(size) % k)] for size in sizes])
-    values += draw(st.sampled_from([0.0, 0.1, 1.0, 10.0])) * rng.normal(size=values.shape)
-    seen = rng.random((n, d)) < draw(st.sampled_from([0.2, 0.5, 1.0]))
-    counts = seen[owner] * rng.integers(1, 30, size=values.shape)
-    counts[rng.random(counts.shape) < draw(st.sampled_from([0.0, 0.1]))] = 0
-    if draw(st.booleans()):
-        values, counts = np.round(values), np.where(counts > 0, 4, 0)  # ties; sums of a power of two are exact
-    values *= 10.0 ** rng.integers(-3, 4, size=d) if draw(st.booleans()) else 1.0
-    metric = draw(st.sampled_from(["euclidean", "manhattan"]))
-    return LocalCentroids(MaskedCentroids.of(values, counts), owner, metric), min(k, len(owner))
-
-
 @given(many_centroids())
 def test_method_a_with_bounds_equals_all_distances_computed_again_to_the_last_tie(case):
     local, k = case
@@ -167,6 +183,13 @@ def test_method_b_equals_the_printed_loop(case):
     assert fast.max() < k
     if slow is not None:
         assert fast.tolist() == slow
+
+
+@given(many_centroids())
+def test_method_b_by_products_equals_method_b_by_differences(case):
+    local, k = case
+    centres = local.centroids.take(np.arange(k))
+    np.testing.assert_array_equal(_Wide(local).nearest(centres), nearest(local.distances_to(centres)))
 
 
 def test_an_emptied_group_gets_the_worst_fitted_centroid():

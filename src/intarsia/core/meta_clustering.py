@@ -16,9 +16,13 @@ from intarsia.core.agglomeration import renumber
 from intarsia.core.centroids import MaskedCentroids, merge, refill
 from intarsia.core.closest_first import ClosestFirst
 from intarsia.core.distances import Extent, Metric, extent_of, nearest, phi_of_pairs, rescaled_distances
+from intarsia.core.farthest import farthest_pair
 from intarsia.core.features import components
+from intarsia.core.pieces import by_rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import TooFewClustersError
+
+_UNCLEAR = 1e-9  # squared rescaled distances by matrix products are off by far less
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,26 @@ def max_min_seeds(distances: FloatArray, n_seeds: int) -> IntArray:
     return np.array(seeds, dtype=np.intp)
 
 
+def far_apart(local: LocalCentroids, n_seeds: int) -> IntArray:
+    """:func:`max_min_seeds` of local centroids, without the distances of all pairs."""
+    own = local.centroids
+    if len(local) == 1:
+        return np.zeros(1, dtype=np.intp)
+    pair = farthest_pair(own.values, own.seen, local.extent, local.metric)
+    if n_seeds == 1:
+        return np.array([pair.first if pair.distance > 0 else 0])
+    seeds = [pair.first, pair.second]
+    closest = np.full(len(local), np.inf)
+    for k in range(n_seeds):
+        if k >= 2:
+            candidates = np.where(np.isinf(closest), -1.0, closest)
+            candidates[seeds] = -2.0
+            seeds.append(int(candidates.argmax()))
+        distances = local.distances_to(own.take(np.array(seeds[k : k + 1])))[:, 0]
+        closest = np.minimum(closest, np.where(np.isnan(distances), np.inf, distances))
+    return np.array(seeds, dtype=np.intp)
+
+
 def method_a(local: LocalCentroids, n_groups: int) -> IntArray:
     """Method A: seed the groups, then always join the closest pair of a free centroid and a group.
 
@@ -153,7 +177,7 @@ def method_a_seeds(local: LocalCentroids, n_groups: int) -> IntArray:
     full = np.flatnonzero(sizes == n_groups)
     if len(full):
         return np.flatnonzero(local.owner == full[0])
-    return max_min_seeds(local.distances, n_groups)
+    return far_apart(local, n_groups)
 
 
 def _closest(distance: FloatArray, barred: BoolArray, groups: IntArray) -> tuple[int, int]:
@@ -174,19 +198,54 @@ def method_b(local: LocalCentroids, n_groups: int, max_iter: int = 100) -> IntAr
     so there is no proof of convergence; ``max_iter`` ends a cycle.
     """
     local.check(n_groups)
-    centres = local.centroids.take(max_min_seeds(local.distances, n_groups))
+    centres = local.centroids.take(far_apart(local, n_groups))
     groups = np.full(len(local), -1, dtype=np.intp)
+    wide = _Wide(local)
     for _ in range(max_iter):
-        distance = local.distances_to(centres)
-        proposal = nearest(distance)
-        fit = np.take_along_axis(distance, np.maximum(proposal, 0)[:, None], axis=1)[:, 0]
-        proposal = refill(proposal, np.where(proposal >= 0, fit, np.inf), n_groups)
+        proposal = wide.nearest(centres)
+        if (np.bincount(proposal[proposal >= 0], minlength=n_groups) == 0).any():
+            distance = local.distances_to(centres)
+            fit = np.take_along_axis(distance, np.maximum(proposal, 0)[:, None], axis=1)[:, 0]
+            proposal = refill(proposal, np.where(proposal >= 0, fit, np.inf), n_groups)
         if (proposal == groups).all():
             break
         groups = proposal
         centres = merge(local.centroids, groups, n_groups)
     groups[groups < 0] = 0  # only where the overlap graph is in pieces
     return groups
+
+
+class _Wide:
+    """Which of a few centres is nearest to each of many centroids: by matrix products where that is clear."""
+
+    def __init__(self, local: LocalCentroids) -> None:
+        self._local = local
+        self._useful = (local.centroids.seen & local.extent.varies).astype(np.float64)
+        middle = np.nan_to_num((local.extent.low + local.extent.high) / 2, nan=0.0)
+        self._middle = middle
+        self._x = np.where(self._useful > 0, local.centroids.values - middle, 0.0)
+
+    def nearest(self, centres: MaskedCentroids) -> IntArray:
+        """As :func:`intarsia.core.distances.nearest` of all distances: the first of equals, −1 where there are none."""
+        local = self._local
+        if local.metric != "euclidean":
+            return nearest(local.distances_to(centres))
+        known = (centres.seen & local.extent.varies).astype(np.float64)
+        c = np.where(known > 0, centres.values - self._middle, 0.0)
+        chosen = np.empty(len(local), dtype=np.intp)
+        close = np.zeros(len(local), dtype=np.bool_)
+        for some in by_rows(*self._x.shape):
+            x, useful = self._x[some], self._useful[some]
+            squared = np.square(x) @ known.T - 2.0 * x @ c.T + useful @ np.square(c).T
+            reach = useful @ (known * np.square(local.extent.width)).T
+            squared = np.divide(squared, reach, out=np.full_like(reach, np.inf), where=reach > 0)
+            first = squared.argmin(axis=1)
+            least = np.take_along_axis(squared, first[:, None], axis=1)
+            chosen[some] = np.where(np.isinf(least[:, 0]), -1, first)
+            close[some] = ((squared <= least + _UNCLEAR) & (squared < np.inf)).sum(axis=1) > 1
+        unclear = np.flatnonzero(close)
+        chosen[unclear] = nearest(local.distances_to(centres, unclear))
+        return chosen
 
 
 def by_size(groups: IntArray, weight: FloatArray) -> IntArray:
