@@ -2,8 +2,8 @@
 
 Squares are expanded: Σ (x − y)² = Σ x² − 2 Σ x y + Σ y² over the features that both see. Of these only the middle term
 belongs to a pair; the others belong to a point and *what* the other sees, which is the same for all clusters of a
-participant, and so does what S reaches. A matrix product, in single precision where numbers allow it, leaves few pairs that could be
-the farthest; those are measured exactly.
+participant, and so does what S reaches. A matrix product, in single precision where numbers allow it, leaves few pairs
+that could be the farthest; those are measured exactly.
 """
 
 from __future__ import annotations
