@@ -412,27 +412,3 @@ def test_nobody_can_ask_for_label_after_label_where_rounds_are_counted(tmp_path)
     again = Participant(table, gate=Gate(ReleasePolicy(max_rounds=6), journal))
     assert isinstance(again.handle(label(0.3)), Labelled)  # the same question is not another one
     assert again.handle(label(0.9)).error == "ReleaseError"
-
-
-def test_the_runtime_refuses_what_is_no_reply():
-    pytest.importorskip("nvflare")
-    from nvflare.apis.shareable import ReturnCode, Shareable, make_reply
-
-    from intarsia.runtime.flare.asking import _reply_of
-    from intarsia.runtime.flare.gate import MESSAGE
-
-    hostile = Hostile(4)
-    for bad in (
-        None,
-        "x",
-        b"x",
-        {},
-        Shareable(),
-        make_reply(ReturnCode.EXECUTION_EXCEPTION),
-        Shareable({MESSAGE: "x"}),
-    ):
-        with pytest.raises(ProtocolError):
-            _reply_of(bad)
-    for _ in range(200):
-        with pytest.raises(ProtocolError):
-            _reply_of(Shareable({MESSAGE: hostile.bomb(encode(Failure(error="InputError", message="no")))}))

@@ -14,6 +14,7 @@ from intarsia.exceptions import InputError, LocalAlgorithmError, ProtocolError
 from intarsia.frames import read_table
 from intarsia.messages import Description, Failure, LocalSummary
 from intarsia.participant import Participant
+from intarsia.results import RunRecord
 from intarsia.runtime import InProcessRuntime, Recorder, Transcript, drive
 from intarsia.runtime.base import AbsentError
 
@@ -237,10 +238,6 @@ def test_a_failure_names_its_participant_and_cannot_be_one_of_the_network():
 
 def saved(recorder, outcome, asked, folder):
     """As the server of a federation writes it."""
-    pytest.importorskip("nvflare")
-    from intarsia.results import RunRecord
-    from intarsia.runtime.flare.controller import _absent
-
     record = RunRecord(
         "federated",
         {},
@@ -250,7 +247,7 @@ def saved(recorder, outcome, asked, folder):
         0.0,
         recorder.exchanges,
         recorder.sent,
-        absent=_absent(recorder, asked, outcome.participants),
+        absent=recorder.missed(asked, outcome.participants),
         notes=outcome.remarks,
     )
     storage.save(folder / "model", outcome, outcome.model.space.names, run=record)

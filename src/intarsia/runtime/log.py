@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -111,6 +111,14 @@ class Recorder:
             for name in now.bytes_in:
                 if name not in now.seconds:
                     found[name] = (*found.get(name, ()), now.phase)
+        return found
+
+    def missed(self, asked: Sequence[str], there: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """The same for the record of a run: whoever is not in the result missed all that it was asked."""
+        found = self.absent
+        for name in asked:
+            if name not in there:
+                found[name] = tuple(now.phase for now in self._exchanges if name in now.bytes_in)
         return found
 
     @property

@@ -43,15 +43,6 @@ class FailedError(IntarsiaError):
     """A mistake of ours, at the server."""
 
 
-def _absent(recorder: Recorder, asked: Sequence[str], there: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Who missed what; whoever is not in the result missed all that it was asked."""
-    missed = recorder.absent
-    for name in asked:
-        if name not in there:
-            missed[name] = tuple(now.phase for now in recorder.exchanges if name in now.bytes_in)
-    return missed
-
-
 class Coordinating(Controller):
     """FLARE's controller: what the job says is an algorithm and its settings, by name."""
 
@@ -170,6 +161,6 @@ class Coordinating(Controller):
             differences=recorder.differences,
             suppressed=recorder.suppressed,
             notes=outcome.remarks,
-            absent=_absent(recorder, self._terms.participants, outcome.participants),
+            absent=recorder.missed(self._terms.participants, outcome.participants),
         )
         storage.save(out / MODEL, outcome, outcome.model.space.names, run=record)

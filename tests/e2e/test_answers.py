@@ -7,7 +7,13 @@ import sys
 
 import pytest
 
+from intarsia.exceptions import ProtocolError
+from intarsia.messages import Failure, encode
+from tests.hostile import Hostile
+
 pytest.importorskip("nvflare")
+
+pytestmark = pytest.mark.e2e
 
 SITE = """
 from nvflare.private.admin_defs import Message
@@ -47,3 +53,26 @@ def test_a_site_has_no_shell_no_errors_and_no_settings_to_show():
 def test_a_job_shows_neither_errors_nor_figures():
     assert "ShowErrorsCommand" in said(JOB, locked=False)[0]
     assert said(JOB, locked=True) == ["['AbortCommand', 'AbortTaskCommand', 'ByeCommand', 'CheckStatusCommand']"]
+
+
+def test_the_runtime_refuses_what_is_no_reply():
+    from nvflare.apis.shareable import ReturnCode, Shareable, make_reply
+
+    from intarsia.runtime.flare.asking import _reply_of
+    from intarsia.runtime.flare.gate import MESSAGE
+
+    hostile = Hostile(4)
+    for bad in (
+        None,
+        "x",
+        b"x",
+        {},
+        Shareable(),
+        make_reply(ReturnCode.EXECUTION_EXCEPTION),
+        Shareable({MESSAGE: "x"}),
+    ):
+        with pytest.raises(ProtocolError):
+            _reply_of(bad)
+    for _ in range(200):
+        with pytest.raises(ProtocolError):
+            _reply_of(Shareable({MESSAGE: hostile.bomb(encode(Failure(error="InputError", message="no")))}))
