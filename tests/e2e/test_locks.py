@@ -168,9 +168,17 @@ def look_into(federation, name):
 def test_the_server_refuses_code_and_shell_commands(federation):
     assert "COMPLETED" not in submitted(federation, carries_code)
     assert "BYOC not permitted" in logged(federation, "server")
-    with pytest.raises(Exception, match="(?i)not authorized"):
-        look_into(federation, "a")
+    sees_nothing(federation, "a")
     nothing_left(federation)
+
+
+def sees_nothing(federation, name):
+    """The server refuses, or the site does not know the question."""
+    try:
+        said = str(look_into(federation, name))
+    except Exception as error:  # noqa: BLE001
+        said = str(error)
+    assert "participants" not in said, said  # which is in the file
 
 
 def test_a_site_refuses_code_and_shell_commands_that_its_server_would_allow(federation):
@@ -183,8 +191,7 @@ def test_a_site_refuses_code_and_shell_commands_that_its_server_would_allow(fede
         assert "COMPLETED" not in submitted(federation, carries_code)
         assert "'a: NVFLARE_ERROR: BYOC not permitted'" in logged(federation, "server")
         assert "participants" in look_into(federation, "server")  # this server allows it
-        with pytest.raises(Exception, match="(?i)not authorized"):
-            look_into(federation, "a")
+        sees_nothing(federation, "a")
     finally:
         federation.kill("server")
         rights.write_text(before)
