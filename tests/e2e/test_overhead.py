@@ -83,7 +83,7 @@ def test_ten_megabytes_from_each_take_less_than_two_seconds(tmp_path):
     centres = 50.0 * rng.normal(size=(k, d))
     rows = {name: np.repeat(centres, 6, axis=0) + rng.normal(size=(6 * k, d)) for name in "abc"}
     tables = {name: pl.DataFrame(values, schema=names) for name, values in rows.items()}
-    settings = "max_rounds = 0\nn_starts = 0"
+    settings = 'max_rounds = 0\naggregation = "method_a"'
     with Wide(tmp_path, tables, k=k, settings=settings, deadline=120) as federation:
         _, run = ran(federation)
     (exchange,) = (exchange for exchange in run.exchanges if exchange.phase == "summarize")
