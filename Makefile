@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FLOOR := .venv-floor/bin
 
-.PHONY: help setup demo federation-demo e2e soak test lint types contracts unit floor browser bench reproduce picture clean
+.PHONY: help setup demo federation-demo e2e network soak test lint types contracts unit floor browser bench reproduce picture clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -36,6 +36,9 @@ E2E = OMP_NUM_THREADS=1 $(BIN)/pytest -m e2e
 e2e: $(VENV)/.flare  ## federations of real processes, and what happens when one is killed
 	$(E2E) tests/e2e --numprocesses 3 --durations 12 --ignore tests/e2e/test_overhead.py || $(E2E) tests/e2e --last-failed --ignore tests/e2e/test_overhead.py
 	$(E2E) tests/e2e/test_overhead.py -s || $(E2E) tests/e2e/test_overhead.py -s --last-failed
+
+network: $(VENV)/.flare  ## what the network adds to an exchange, also of ten megabytes from each
+	INTARSIA_LARGE=1 $(E2E) tests/e2e/test_overhead.py -s
 
 soak: $(VENV)/.flare  ## thirty runs, each with a kill -9 at a random moment (a quarter of an hour)
 	INTARSIA_SOAK=10 OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e/test_soak.py -m e2e --numprocesses 3 -s

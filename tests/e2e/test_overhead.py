@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 
@@ -76,14 +77,15 @@ def test_an_exchange_takes_less_than_a_second_and_five_rounds_less_than_thirty(t
     assert whole - local < 30
 
 
+@pytest.mark.skipif(not os.environ.get("INTARSIA_LARGE"), reason="minutes for one figure: make network")
 def test_ten_megabytes_from_each_take_less_than_two_seconds(tmp_path):
-    k, d = 160, 4_200
+    k, d = 40, 16_000
     names = [f"c{m:05d}" for m in range(d)]
     rng = np.random.default_rng(0)
     centres = 50.0 * rng.normal(size=(k, d))
     rows = {name: np.repeat(centres, 6, axis=0) + rng.normal(size=(6 * k, d)) for name in "abc"}
     tables = {name: pl.DataFrame(values, schema=names) for name, values in rows.items()}
-    settings = 'max_rounds = 0\naggregation = "method_a"'
+    settings = "max_rounds = 0\nn_starts = 0"
     with Wide(tmp_path, tables, k=k, settings=settings, deadline=120) as federation:
         _, run = ran(federation)
     (exchange,) = (exchange for exchange in run.exchanges if exchange.phase == "summarize")
