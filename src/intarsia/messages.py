@@ -327,7 +327,7 @@ def decode_reply(data: bytes) -> Reply:
 def _checked(decoder: Any, data: bytes) -> Any:
     try:
         message = decoder.decode(data)
-    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, TypeError, OverflowError, RecursionError) as error:
         # the decoder's own text may quote what it read
         raise ProtocolError(f"the message cannot be read ({type(error).__name__})") from None
     if message.protocol != PROTOCOL:

@@ -187,7 +187,7 @@ def load(path: str | os.PathLike[str]) -> tuple[Outcome, Stored]:
         raise ModelFileError(f"{where.name} is damaged: its checksum does not fit. Hint: copy or save it again.")
     try:
         stored = _DECODER.decode(body)
-    except (msgspec.DecodeError, ProtocolError, ValueError, OverflowError, RecursionError) as error:
+    except (msgspec.DecodeError, ProtocolError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{where.name} cannot be read ({type(error).__name__}).") from None
     if (problem := next(_problems(stored), None)) is not None:
         raise ModelFileError(f"{where.name} does not make sense: {problem}.")
