@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,3 +54,15 @@ def test_centroids_of_rows_count_observed_cells_and_skip_noise():
     c = centroids_of_rows(rows, ~np.isnan(rows), np.array([0, 0, -1]), 1)
     assert c.values.tolist() == [[2.0, 4.0]]
     assert c.counts.tolist() == [[2.0, 1.0]]
+
+
+@given(local_centroids())
+def test_memberships_may_be_sparse(case):
+    local, k = case
+    groups = np.arange(len(local)) % (k + 1) - 1
+    dense = merge(local.centroids, groups, k)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("intarsia.core.centroids._DENSE", 0)
+        sparse = merge(local.centroids, groups, k)
+    np.testing.assert_allclose(sparse.values, dense.values, rtol=1e-12)
+    np.testing.assert_array_equal(sparse.counts, dense.counts)

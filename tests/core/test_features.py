@@ -3,10 +3,12 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
 from intarsia.core.features import (
     FeatureSpace,
     components,
+    components_of,
     hangers_on,
     is_complete,
     is_connected,
@@ -68,3 +70,13 @@ def test_hangers_on_are_what_falls_off_when_a_vertex_is_taken_out(bits):
         if piece.max(initial=0) > 0:
             expected += [(vertex, [rest[k] for k in np.flatnonzero(piece == c)]) for c in range(piece.max() + 1)]
     assert [(vertex, held.tolist()) for vertex, held in hangers_on(graph)] == expected
+
+
+@given(st.integers(1, 8), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_components_of_masks_are_those_of_their_graph(n, d, seed):
+    rng = np.random.default_rng(seed)
+    masks = rng.random((n, d)) < rng.choice([0.1, 0.3])
+    graph = overlap_graph(masks) | np.eye(n, dtype=bool)
+    assert components_of(masks).tolist() == components(graph).tolist()
+    _, theirs = connected_components(graph, directed=False)
+    assert components(graph).tolist() == theirs.tolist()

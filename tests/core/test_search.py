@@ -5,15 +5,24 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from intarsia.core.agglomeration import renumber, same_owner
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.features import overlap_graph
-from intarsia.core.meta_clustering import LocalCentroids, excess_components, method_a, method_b, objective
+from intarsia.core.meta_clustering import (
+    LocalCentroids,
+    excess_components,
+    method_a,
+    method_b,
+    objective,
+    pieces_too_many,
+)
 from intarsia.core.randomness import stream
 from intarsia.core.search import (
     CentroidProblem,
     ForceProblem,
+    MovingSums,
     assign,
     grow,
     is_allowed,
@@ -72,6 +81,53 @@ def test_search_is_never_worse_than_an_allowed_heuristic(case):
         groups = renumber(method(local, k))
         if is_allowed(problem, groups) and excess_components(local.comparable, groups) <= pieces:
             assert found.loss <= objective(local, groups, k) + 1e-12
+
+
+@given(local_centroids(), st.integers(0, 2**32 - 1))
+def test_sums_that_are_kept_cost_what_sums_from_scratch_do(case, seed):
+    local, k = case
+    rng = np.random.default_rng(seed)
+    problem = CentroidProblem(local, k)
+    moving = MovingSums(problem, rng.integers(-1, k, size=len(local)))
+    for i in rng.permutation(np.unique(local.owner)):
+        mine = np.flatnonzero(local.owner == i)
+        moving.take_out(mine)
+        np.testing.assert_allclose(moving.costs(mine), problem.costs(mine, moving.groups), rtol=1e-6, atol=1e-9)
+        moving.put(mine, rng.integers(k, size=len(mine)))
+
+
+@given(local_centroids())
+def test_with_many_clusters_search_is_never_worse_than_method_a_either(case):
+    local, k = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("intarsia.core.search.MANY", 0)
+        found = search_centroids(local, k, overlap_of(local), 4, streams)
+    problem = CentroidProblem(local, k)
+    assert is_allowed(problem, found.groups)
+    groups = renumber(method_a(local, k))
+    if pieces_too_many(local, groups) <= pieces_too_many(local, found.groups):
+        assert found.loss <= objective(local, groups, k) + 1e-12
+
+
+def test_with_many_clusters_search_stops_when_starts_agree(monkeypatch):
+    local, label = planted(np.random.default_rng(0), n=20)
+    monkeypatch.setattr("intarsia.core.search.MANY", 30)
+    asked = []
+
+    def counted(k):
+        asked.append(k)
+        return streams(k)
+
+    found = search_centroids(local, 3, overlap_of(local), 30, counted)
+    assert partition(found.groups) == partition(label)
+    assert len(asked) == 3  # Method A, Method B and three more agree
+
+
+@given(local_centroids(), st.integers(0, 2**32 - 1))
+def test_pieces_are_counted_without_all_pairs(case, seed):
+    local, k = case
+    groups = np.random.default_rng(seed).integers(k, size=len(local))
+    assert pieces_too_many(local, groups) == excess_components(local.comparable, groups)
 
 
 def test_search_reaches_the_best_of_all_groupings_where_all_can_be_listed():

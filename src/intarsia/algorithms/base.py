@@ -16,11 +16,13 @@ from intarsia.core.features import (
     FeatureSpace,
     clashes,
     components,
+    components_of,
     indicators,
     joint_levels,
     near_misses,
     overlap_graph,
 )
+from intarsia.core.meta_clustering import LocalCentroids
 from intarsia.core.n_clusters import Summaries
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -242,7 +244,7 @@ def check_connected(features: Mapping[str, Sequence[str]]) -> None:
     """Refuse participants that share no feature with the rest, not even through others."""
     names = list(features)
     space = FeatureSpace.union(features.values())
-    label = components(overlap_graph(np.array([space.mask(features[name]) for name in names], dtype=np.bool_)))
+    label = components_of(np.array([space.mask(features[name]) for name in names], dtype=np.bool_))
     if label.max(initial=0) == 0:
         return
     largest = np.bincount(label).argmax()
@@ -401,11 +403,25 @@ def local_clusters(
 def check_comparable(study: Study, owner: IntArray, comparable: BoolArray) -> None:
     """Refuse participants whose clusters can be compared with nobody else's, although they share names.
 
-    It happens when all that they share is constant.
+    It happens when all that they share is constant. ``owner`` is in order.
     """
+    first = np.searchsorted(owner, np.arange(len(study.participants)))
+    by_owner = np.logical_or.reduceat(np.logical_or.reduceat(comparable, first, axis=0), first, axis=1)
+    _check_one_piece(study, components(by_owner))
+
+
+def check_comparable_centroids(study: Study, local: LocalCentroids) -> None:
+    """The same for centroids, without all pairs of them where sharing a feature that varies is enough."""
+    if local.metric not in ("euclidean", "manhattan"):
+        check_comparable(study, local.owner, local.comparable)
+        return
+    first = np.searchsorted(local.owner, np.arange(len(study.participants)))
+    useful = local.centroids.seen & local.extent.varies
+    _check_one_piece(study, components_of(np.logical_or.reduceat(useful, first, axis=0)))
+
+
+def _check_one_piece(study: Study, label: IntArray) -> None:
     n = len(study.participants)
-    member = (owner[None, :] == np.arange(n)[:, None]).astype(np.intp)
-    label = components((member @ comparable.astype(np.intp) @ member.T > 0) | np.eye(n, dtype=np.bool_))
     if label.max(initial=0) == 0:
         return
     largest = np.bincount(label).argmax()

@@ -23,6 +23,7 @@ from intarsia.algorithms.base import (
     Step,
     Study,
     check_comparable,
+    check_comparable_centroids,
     check_connected,
     gather,
     global_model,
@@ -331,7 +332,7 @@ class FederatedAlgorithm:
         """The best grouping, and others that the local centroids alone hardly tell from it."""
         local = LocalCentroids(gathered.centroids, gathered.owner, self.metric)
         local.check(self._k)
-        check_comparable(study, gathered.owner, local.comparable)
+        check_comparable_centroids(study, local)
         problem = CentroidProblem(local, self._k)
         rivals: tuple[IntArray, ...] = ()
         if self.aggregation == "search":

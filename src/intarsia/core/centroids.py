@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from intarsia.core.pieces import by_columns, by_rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
+_DENSE = 1 << 23  # memberships that are held as a matrix: 64 MiB
 _TOP = 1000  # rows, in which nearly always every column has a cell
 
 
@@ -60,7 +62,7 @@ def merge(centroids: MaskedCentroids, groups: IntArray, n_groups: int) -> Masked
     >>> merge(two, np.array([0, 0]), 1)
     MaskedCentroids(values=array([[3., 2.]]), counts=array([[3., 1.]]))
     """
-    membership = _membership(groups, n_groups)
+    membership = _membership(groups, n_groups) if n_groups * len(groups) <= _DENSE else _sparse(groups, n_groups)
     counts = membership @ centroids.counts
     # sums around the plain mean, not around 0, keep the digits when the values are large and close together
     origin = _plain_mean(centroids, membership)
@@ -69,7 +71,7 @@ def merge(centroids: MaskedCentroids, groups: IntArray, n_groups: int) -> Masked
     return MaskedCentroids.of(origin + sums / np.where(counts > 0, counts, 1.0), counts)
 
 
-def _plain_mean(centroids: MaskedCentroids, membership: FloatArray) -> FloatArray:
+def _plain_mean(centroids: MaskedCentroids, membership: FloatArray | csr_array) -> FloatArray:
     """For each group and feature the unweighted mean of those who see it: close to all of them."""
     how_many = membership @ centroids.seen
     return np.asarray(membership @ np.where(centroids.seen, centroids.values, 0.0) / np.maximum(how_many, 1.0))
@@ -140,6 +142,11 @@ def _offsets(rows: FloatArray, observed: BoolArray, origin: FloatArray) -> Float
 
 def _membership(labels: IntArray, n_clusters: int) -> FloatArray:
     return np.asarray(labels[None, :] == np.arange(n_clusters)[:, None], dtype=np.float64)
+
+
+def _sparse(labels: IntArray, n_clusters: int) -> csr_array:
+    there = np.flatnonzero(labels >= 0)
+    return csr_array((np.ones(len(there)), (labels[there], there)), shape=(n_clusters, len(labels)))
 
 
 def _counts(member: FloatArray, observed: BoolArray) -> FloatArray:

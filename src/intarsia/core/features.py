@@ -6,16 +6,17 @@ vector over the union; ``&`` is ∧ and ``|`` is ∨.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from unicodedata import normalize
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
+from intarsia.core.pieces import by_rows
 from intarsia.core.types import BoolArray, IntArray
 
 
@@ -60,15 +61,60 @@ class FeatureSpace:
 
 def overlap_graph(masks: BoolArray) -> BoolArray:
     """Who shares at least one feature with whom: the paper's edges ℰ, self-loops included, as a matrix."""
-    return (masks.astype(np.intp) @ masks.T.astype(np.intp)) > 0
+    numbers = masks.astype(np.float32)  # of so few features that sums are exact
+    graph = np.empty((len(masks), len(masks)), dtype=np.bool_)
+    for some in by_rows(len(masks), len(masks)):
+        np.greater(numbers[some] @ numbers.T, 0.0, out=graph[some])
+    return graph
 
 
-def components(graph: BoolArray) -> IntArray:
-    """The connected component that each vertex belongs to, numbered from 0."""
-    if not len(graph):
-        return np.zeros(0, dtype=np.intp)
+def components(graph: BoolArray, without: int | None = None) -> IntArray:
+    """The connected component that each vertex belongs to, numbered from 0; −1 for a vertex that is left out.
+
+    >>> components(np.eye(3, dtype=bool), without=1)
+    array([ 0, -1,  1])
+    """
+    label = np.full(len(graph), -1, dtype=np.intp)
+    left = np.ones(len(graph), dtype=np.bool_)
+    if without is not None:
+        left[without] = False
+    number = 0
+    while left.any():
+        for found, _ in _waves(graph, left):
+            label[found] = number
+        number += 1
+    return label
+
+
+def _waves(graph: BoolArray, left: BoolArray) -> Iterator[tuple[IntArray, int]]:
+    """Breadth first from the first vertex that is left: what each vertex finds, and who finds it. ``left`` is used up."""
+    start = int(left.argmax())
+    left[start] = False
+    yield np.array([start]), -1
+    queue = deque([start])
+    while queue and left.any():
+        vertex = queue.popleft()
+        found = np.flatnonzero(graph[vertex] & left)
+        if len(found):
+            left[found] = False
+            queue.extend(found.tolist())
+            yield found, vertex
+
+
+def components_of(masks: BoolArray) -> IntArray:
+    """:func:`components` of the overlap graph of these masks, without the graph: who sees a feature hangs on it.
+
+    >>> components_of(np.array([[True, False, False], [False, True, True], [True, False, False]]))
+    array([0, 1, 0])
+    """
+    n, d = masks.shape
+    rows, columns = np.nonzero(masks)
+    graph = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns + n)), shape=(n + d, n + d))
     _, label = connected_components(graph, directed=False)
-    return np.asarray(label, dtype=np.intp)
+    _, first, inverse = np.unique(label[:n], return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.intp)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]
 
 
 def is_connected(graph: BoolArray) -> bool:
@@ -93,13 +139,11 @@ def hangers_on(graph: BoolArray) -> list[tuple[int, IntArray]]:
     found: list[tuple[int, IntArray]] = []
     if not len(graph):
         return found
-    _, parents = breadth_first_order(csr_array(graph.astype(np.int8)), 0, directed=False)
-    inner = set(parents[parents >= 0].tolist()) | {0}
+    inner = {vertex for _, vertex in _waves(graph, np.ones(len(graph), dtype=np.bool_)) if vertex >= 0} | {0}
     for vertex in sorted(inner):
-        rest = np.delete(np.arange(len(graph)), vertex)
-        piece = components(graph[np.ix_(rest, rest)])
+        piece = components(graph, without=vertex)
         if piece.max(initial=0) > 0:
-            found.extend((vertex, rest[piece == k]) for k in range(piece.max() + 1))
+            found.extend((vertex, np.flatnonzero(piece == k)) for k in range(piece.max() + 1))
     return found
 
 

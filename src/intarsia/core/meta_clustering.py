@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from intarsia.core import closest_first
 from intarsia.core.agglomeration import renumber
@@ -89,6 +91,19 @@ def excess_components(local_comparable: BoolArray, groups: IntArray) -> int:
     together = local_comparable & (groups[:, None] == groups[None, :])
     np.fill_diagonal(together, val=True)
     return int(components(together).max(initial=-1)) + 1 - len(np.unique(groups))
+
+
+def pieces_too_many(local: LocalCentroids, groups: IntArray) -> int:
+    """:func:`excess_components` of local centroids, without all pairs where sharing a feature that varies is enough."""
+    if local.metric not in closest_first.METRICS:
+        return excess_components(local.comparable, groups)
+    rows, columns = np.nonzero(local.centroids.seen & local.extent.varies)
+    n, d = len(groups), local.centroids.values.shape[1]
+    at = n + groups[rows] * d + columns  # every group has its own features
+    size = n + d * (int(groups.max(initial=0)) + 1)
+    graph = coo_array((np.ones(len(rows), dtype=np.int8), (rows, at)), shape=(size, size))
+    _, label = connected_components(graph, directed=False)
+    return len(np.unique(label[:n])) - len(np.unique(groups))
 
 
 def max_min_seeds(distances: FloatArray, n_seeds: int) -> IntArray:

@@ -10,16 +10,17 @@ Two problems are solved this way: centroids (eq:meta_clustering) and forces (Alg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from intarsia.core.agglomeration import agglomerate, renumber, same_owner
-from intarsia.core.centroids import merge, refill
+from intarsia.core.centroids import MaskedCentroids, merge, refill
 from intarsia.core.features import hangers_on
 from intarsia.core.meta_clustering import (
     LocalCentroids,
@@ -28,9 +29,16 @@ from intarsia.core.meta_clustering import (
     method_a,
     method_b,
     objective,
+    pieces_too_many,
 )
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
+MANY = 3000  # local clusters: from here on, what takes all pairs of them or all starts is left out
+_ENOUGH = 5  # starts in turn that end in the best grouping so far
+_MOST_STARTS = (
+    8  # random ones, if there are many clusters: with them a search takes less than 20 times as long as Method A
+)
+_SAMPLE = 1000  # clusters that typical costs are taken from, if there are many
 _MAX_SWEEPS = 50
 _CLOSE = 1 / 3  # a rival is at most so much worse, as a share of its own loss
 _MOST_LINKS = 20  # participants whose hangers-on are turned as a whole
@@ -48,12 +56,14 @@ class Problem(Protocol):
         """How many groups are wanted."""
 
     @property
-    def comparable(self) -> BoolArray:
-        """Which pairs of local clusters can be compared at all."""
-
-    @property
     def opening_costs(self) -> FloatArray:
         """Typical costs of putting two clusters of different participants together."""
+
+    def pieces(self, groups: IntArray) -> int:
+        """How many groups too many it would take to make every group hang together."""
+
+    def moving(self, groups: IntArray) -> Moving:
+        """Costs while clusters move from group to group."""
 
     def costs(self, which: IntArray, groups: IntArray) -> FloatArray:
         """What it costs to put each of ``which`` into each group, made of the clusters with groups[z] >= 0."""
@@ -77,16 +87,26 @@ class CentroidProblem:
         """The participant of each cluster."""
         return self.local.owner
 
-    @property
-    def comparable(self) -> BoolArray:
-        """Which pairs of local clusters can be compared at all."""
-        return self.local.comparable
-
     @cached_property
     def opening_costs(self) -> FloatArray:
-        """Squared distances between clusters of different participants."""
-        apart = self.owner[:, None] != self.owner[None, :]
-        return np.asarray(np.square(self.local.distances[apart & self.comparable]))
+        """Squared distances between clusters of different participants; of many clusters, some."""
+        local = self.local
+        if len(local) > MANY:
+            some = np.linspace(0, len(local) - 1, _SAMPLE).astype(np.intp)
+            local = LocalCentroids(local.centroids.take(some), local.owner[some], local.metric)
+            distances = self.local.distances_to(local.centroids, some)
+        else:
+            distances = local.distances
+        apart = local.owner[:, None] != local.owner[None, :]
+        return np.asarray(np.square(distances[apart & ~np.isnan(distances)]))
+
+    def pieces(self, groups: IntArray) -> int:
+        """How many groups too many it would take to make every group hang together."""
+        return pieces_too_many(self.local, groups)
+
+    def moving(self, groups: IntArray) -> Moving:
+        """Costs while clusters move from group to group."""
+        return MovingSums(self, groups) if len(groups) > MANY else Moving(self, groups)
 
     def costs(self, which: IntArray, groups: IntArray) -> FloatArray:
         """Squared rescaled distance to each group's centre; an incomparable group counts as the whole extent away."""
@@ -112,16 +132,19 @@ class ForceProblem:
     owner: IntArray
     n_groups: int
 
-    @property
-    def comparable(self) -> BoolArray:
-        """Which pairs of local clusters can be compared at all."""
-        return ~np.isnan(self.forces)
-
     @cached_property
     def opening_costs(self) -> FloatArray:
         """Minus the forces between clusters of different participants."""
         apart = self.owner[:, None] != self.owner[None, :]
-        return np.asarray(-self.forces[apart & self.comparable])
+        return np.asarray(-self.forces[apart & ~np.isnan(self.forces)])
+
+    def pieces(self, groups: IntArray) -> int:
+        """How many groups too many it would take to make every group hang together."""
+        return excess_components(~np.isnan(self.forces), groups)
+
+    def moving(self, groups: IntArray) -> Moving:
+        """Costs while clusters move from group to group."""
+        return Moving(self, groups)
 
     def costs(self, which: IntArray, groups: IntArray) -> FloatArray:
         """Minus the total force towards each group."""
@@ -136,6 +159,62 @@ class ForceProblem:
     def loss(self, groups: IntArray) -> float:
         """Minus the total force inside groups, each pair once."""
         return float(self.misfit(groups).sum() / 2)
+
+
+class Moving:
+    """Clusters that move from group to group, and what that costs; ``groups`` is where they are, −1 for nowhere."""
+
+    def __init__(self, problem: Problem, groups: IntArray) -> None:
+        self._problem, self.groups = problem, groups
+
+    def take_out(self, mine: IntArray) -> None:
+        """Nobody's for now."""
+        self.groups[mine] = -1
+
+    def costs(self, mine: IntArray) -> FloatArray:
+        """What it costs to put each into each group."""
+        return self._problem.costs(mine, self.groups)
+
+    def put(self, mine: IntArray, where: IntArray) -> None:
+        """Into these groups."""
+        self.groups[mine] = where
+
+
+class MovingSums(Moving):
+    """The same with the sums of every group kept, so that a participant costs what it has, not what all have."""
+
+    def __init__(self, problem: CentroidProblem, groups: IntArray) -> None:
+        super().__init__(problem, groups)
+        self._local, k = problem.local, problem.n_groups
+        self._origin = np.nan_to_num((self._local.extent.low + self._local.extent.high) / 2, nan=0.0)
+        shape = (k, self._local.centroids.values.shape[1])
+        self._sums, self._counts, self._sizes = np.zeros(shape), np.zeros(shape), np.zeros(k, dtype=np.intp)
+        there = merge(self._local.centroids, groups, k)
+        self._counts += there.counts
+        self._sums += there.counts * np.where(there.seen, there.values - self._origin, 0.0)
+        self._sizes += np.bincount(groups[groups >= 0], minlength=k)
+
+    def take_out(self, mine: IntArray) -> None:
+        """Nobody's for now."""
+        self._add(mine[self.groups[mine] >= 0], -1)
+        super().take_out(mine)
+
+    def put(self, mine: IntArray, where: IntArray) -> None:
+        """Into these groups."""
+        super().put(mine, where)
+        self._add(mine, 1)
+
+    def _add(self, mine: IntArray, sign: int) -> None:
+        own, groups = self._local.centroids.take(mine), self.groups[mine]
+        np.add.at(self._counts, groups, sign * own.counts)
+        np.add.at(self._sums, groups, sign * own.counts * np.where(own.seen, own.values - self._origin, 0.0))
+        np.add.at(self._sizes, groups, sign)
+
+    def costs(self, mine: IntArray) -> FloatArray:
+        """Squared rescaled distance to each group's centre; an incomparable group counts as the whole extent away."""
+        values = self._origin + self._sums / np.where(self._counts > 0, self._counts, 1.0)
+        cost = np.square(self._local.distances_to(MaskedCentroids.of(values, self._counts), mine))
+        return np.where(self._sizes == 0, 0.0, np.where(np.isnan(cost), 1.0, cost))
 
 
 class SearchResult(NamedTuple):
@@ -157,15 +236,25 @@ def search(problem: Problem, starts: Iterable[IntArray], overlap: BoolArray) -> 
     participant, or all that one participant holds on to the rest, in its next best way; rivals are the runners-up that are
     not much worse. Confidence is the gap to it as a share of the larger of the two losses: 0 when two
     groupings are as good, near 1 when no other comes close.
+
+    Of more than :data:`MANY` clusters the search ends when so many starts in turn led to the best grouping so far, and only
+    participants whose clusters are the least sure of their groups are matched in another way.
     """
     found: dict[bytes, tuple[int, float, IntArray]] = {}
+    many, agreed = len(problem.owner) > MANY, 0
     for start in starts:
         for groups in (renumber(start), renumber(rematch(problem, start))):
             if is_allowed(problem, groups) and (key := groups.tobytes()) not in found:
                 found[key] = _rated(problem, groups)
+        leader = min(found.values(), key=lambda entry: entry[:2], default=None)
+        agreed = agreed + 1 if leader is not None and leader[2].tobytes() == groups.tobytes() else 0
+        if many and agreed == _ENOUGH:
+            break
     best = min(found.values(), key=lambda entry: entry[:2])
     n_different = len(found)
-    for groups in map(renumber, [*neighbours(problem, best[2]), *turned_blocks(problem, best[2], overlap)]):
+    unsure = _unsure(problem, best[2], _MOST_LINKS) if many else None
+    others = [*neighbours(problem, best[2], unsure), *turned_blocks(problem, best[2], overlap)]
+    for groups in map(renumber, others):
         if is_allowed(problem, groups):
             found.setdefault(groups.tobytes(), _rated(problem, groups))
     ranked = sorted(found.values(), key=lambda entry: entry[:2])
@@ -179,14 +268,14 @@ def search(problem: Problem, starts: Iterable[IntArray], overlap: BoolArray) -> 
 
 
 def _rated(problem: Problem, groups: IntArray) -> tuple[int, float, IntArray]:
-    return excess_components(problem.comparable, groups), problem.loss(groups), groups
+    return problem.pieces(groups), problem.loss(groups), groups
 
 
 def is_allowed(problem: Problem, groups: IntArray) -> bool:
     """Whether there are as many groups as wanted, and no two clusters of a participant in one (cannot-link)."""
-    together = (groups[:, None] == groups[None, :]) & ~np.eye(len(groups), dtype=np.bool_)
-    conflict = together & same_owner(problem.owner, problem.n_groups)
-    return len(np.unique(groups)) == problem.n_groups and not conflict.any()
+    apart = np.bincount(problem.owner)[problem.owner] <= problem.n_groups
+    places = problem.owner[apart] * (int(groups.max()) + 1) + groups[apart]
+    return len(np.unique(groups)) == problem.n_groups and len(np.unique(places)) == len(places)
 
 
 def rematch(problem: Problem, groups: IntArray) -> IntArray:
@@ -196,9 +285,10 @@ def rematch(problem: Problem, groups: IntArray) -> IntArray:
     best, best_loss = groups.copy(), np.inf
     for _ in range(_MAX_SWEEPS):
         before = groups.copy()
+        moving = problem.moving(groups)
         for mine in turns:
-            groups[mine] = -1
-            groups[mine] = assign(problem.costs(mine, groups), one_per_group=len(mine) <= problem.n_groups)
+            moving.take_out(mine)
+            moving.put(mine, assign(moving.costs(mine), one_per_group=len(mine) <= problem.n_groups))
         _fill_empty(problem, groups)
         loss = problem.loss(groups)
         if loss < best_loss:
@@ -231,11 +321,12 @@ def grow(problem: Problem, overlap: BoolArray, rng: np.random.Generator) -> IntA
     counts = np.bincount(problem.owner, minlength=len(overlap))
     groups = np.full(len(problem.owner), -1, dtype=np.intp)
     price = float(np.quantile(prices, rng.uniform(0.0, 0.5))) if len(prices := problem.opening_costs) else 0.0
+    moving, members = problem.moving(groups), dict(zip(np.unique(problem.owner).tolist(), _turns(problem), strict=True))
     for i in _walk(overlap, counts, rng):
-        mine = np.flatnonzero(problem.owner == i)
-        costs = problem.costs(mine, groups)
+        mine = members[i]
+        costs = moving.costs(mine)
         costs[:, np.bincount(groups[groups >= 0], minlength=problem.n_groups) == 0] = price
-        groups[mine] = assign(costs, one_per_group=len(mine) <= problem.n_groups)
+        moving.put(mine, assign(costs, one_per_group=len(mine) <= problem.n_groups))
     _fill_empty(problem, groups)
     return groups
 
@@ -243,19 +334,21 @@ def grow(problem: Problem, overlap: BoolArray, rng: np.random.Generator) -> IntA
 def _walk(overlap: BoolArray, counts: IntArray, rng: np.random.Generator) -> list[int]:
     """Participants in random order, each sharing a feature with one before it where that is possible."""
     order = [int(rng.choice(np.flatnonzero(counts == counts.max())))]
-    left = set(np.flatnonzero(counts > 0).tolist()) - set(order)
-    while left:
-        reachable = sorted(j for j in left if overlap[j, order].any()) or sorted(left)
-        order.append(int(rng.choice(reachable)))
-        left.remove(order[-1])
+    left, reached = counts > 0, overlap[order[0]].copy()
+    left[order[0]] = False
+    while left.any():
+        reachable = np.flatnonzero(left & reached)
+        order.append(int(rng.choice(reachable if len(reachable) else np.flatnonzero(left))))
+        left[order[-1]] = False
+        reached |= overlap[order[-1]]
     return order
 
 
 def random_starts(
     problem: Problem, overlap: BoolArray, n_starts: int, stream: Callable[[int], np.random.Generator]
-) -> list[IntArray]:
+) -> Iterator[IntArray]:
     """``n_starts`` groupings grown at random, each from a generator of its own."""
-    return [grow(problem, overlap, stream(k)) for k in range(n_starts)]
+    return (grow(problem, overlap, stream(k)) for k in range(n_starts))
 
 
 def tree_starts(affinity: FloatArray, owner: IntArray, n_groups: int) -> list[IntArray]:
@@ -271,15 +364,18 @@ def search_centroids(
     n_starts: int,
     stream: Callable[[int], np.random.Generator],
 ) -> SearchResult:
-    """The default solver of eq:meta_clustering: both of the paper's methods, agglomerations and random starts."""
+    """The default solver of eq:meta_clustering: both of the paper's methods, agglomerations and random starts.
+
+    More than :data:`MANY` local centroids are not agglomerated: that takes the distances of all pairs.
+    """
     local.check(n_groups)
     problem = CentroidProblem(local, n_groups)
-    starts = [
-        method_a(local, n_groups),
-        method_b(local, n_groups),
-        *tree_starts(-local.distances, local.owner, n_groups),
-    ]
-    return search(problem, starts + random_starts(problem, overlap, n_starts, stream), overlap)
+    starts = [method_a(local, n_groups), method_b(local, n_groups)]
+    if len(local) <= MANY:
+        starts += tree_starts(-local.distances, local.owner, n_groups)
+    else:
+        n_starts = min(n_starts, _MOST_STARTS)
+    return search(problem, chain(starts, random_starts(problem, overlap, n_starts, stream)), overlap)
 
 
 def search_forces(
@@ -293,7 +389,7 @@ def search_forces(
     """The grouping with the largest total force inside groups, from agglomerations and random starts."""
     problem = ForceProblem(forces, owner, n_groups)
     starts = tree_starts(forces, owner, n_groups)
-    return search(problem, starts + random_starts(problem, overlap, n_starts, stream), overlap)
+    return search(problem, chain(starts, random_starts(problem, overlap, n_starts, stream)), overlap)
 
 
 def margins(problem: Problem, groups: IntArray) -> FloatArray:
@@ -304,8 +400,9 @@ def margins(problem: Problem, groups: IntArray) -> FloatArray:
     own group is has no rival.
     """
     result = np.ones(len(groups))
+    moving = problem.moving(groups.copy())
     for mine in _turns(problem):
-        cost, filled = _costs_without(problem, groups, mine)
+        cost, filled = _costs_without(problem, moving, groups, mine)
         for row, own in enumerate(groups[mine]):
             others = cost[row, filled & (np.arange(problem.n_groups) != own)]
             if filled[own] and len(others):
@@ -314,15 +411,25 @@ def margins(problem: Problem, groups: IntArray) -> FloatArray:
 
 
 def _turns(problem: Problem) -> list[IntArray]:
-    return [np.flatnonzero(problem.owner == i) for i in np.unique(problem.owner)]
+    _, counts = np.unique(problem.owner, return_counts=True)
+    return np.split(np.argsort(problem.owner, kind="stable"), np.cumsum(counts)[:-1])
 
 
-def _costs_without(problem: Problem, groups: IntArray, mine: IntArray) -> tuple[FloatArray, BoolArray]:
+def _costs_without(problem: Problem, moving: Moving, groups: IntArray, mine: IntArray) -> tuple[FloatArray, BoolArray]:
     """What a participant's clusters would cost in every group of the others, and which groups those fill."""
-    others = groups.copy()
-    others[mine] = -1
+    moving.take_out(mine)
+    others = moving.groups
     filled = np.bincount(others[others >= 0], minlength=problem.n_groups) > 0
-    return problem.costs(mine, others), filled
+    costs = moving.costs(mine)
+    moving.put(mine, groups[mine])
+    return costs, filled
+
+
+def _unsure(problem: Problem, groups: IntArray, most: int) -> list[IntArray]:
+    """The clusters of each of the participants that are the least sure of where they belong."""
+    clear, turns = margins(problem, groups), _turns(problem)
+    doubt = np.array([clear[mine].min() for mine in turns])
+    return [turns[k] for k in np.argsort(doubt, kind="stable")[:most]]
 
 
 def _gap(best: float, second: float) -> float:
@@ -331,12 +438,13 @@ def _gap(best: float, second: float) -> float:
     return float(np.clip((second - best) / scale, 0.0, 1.0)) if scale > 0 else 0.0
 
 
-def neighbours(problem: Problem, groups: IntArray) -> list[IntArray]:
-    """For each participant the next best way to match its clusters, everything else being equal."""
+def neighbours(problem: Problem, groups: IntArray, of: Sequence[IntArray] | None = None) -> list[IntArray]:
+    """For each participant (or some) the next best way to match its clusters, everything else being equal."""
     found = []
-    for mine in _turns(problem):
+    moving = problem.moving(groups.copy())
+    for mine in _turns(problem) if of is None else of:
         one_per_group = len(mine) <= problem.n_groups
-        cost, _ = _costs_without(problem, groups, mine)
+        cost, _ = _costs_without(problem, moving, groups, mine)
         best: tuple[float, IntArray] | None = None
         for row, own in enumerate(groups[mine]):
             if problem.n_groups == 1:
