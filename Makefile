@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FLOOR := .venv-floor/bin
 
-.PHONY: help setup demo federation-demo e2e network soak test lint types contracts unit floor browser bench reproduce picture clean
+.PHONY: help setup demo federation-demo e2e network soak test lint types contracts unit floor browser bench bench-memory reproduce picture clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -67,7 +67,10 @@ floor: pyproject.toml constraints-floor.txt  ## the tests again, with the oldest
 browser:  ## a browser for the tests of the report, which skip themselves without one
 	scripts/install-browser
 
-bench: setup  ## how many copies of large tables `intarsia fit` holds (half an hour; ROWS=100000: minutes)
+bench: setup  ## how the coordinator's work grows, as ratios in one run (four minutes; QUICK=1: half a minute)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale $(if $(QUICK),--quick)
+
+bench-memory: setup  ## how many copies of large tables `intarsia fit` holds (half an hour; ROWS=100000: minutes)
 	$(BIN)/python -m benchmarks.memory $(if $(ROWS),--rows $(ROWS)) $(if $(COLUMNS),--columns $(COLUMNS))
 
 reproduce: setup  ## the paper's tables, baselines, many random splits -> docs/evidence.md (an hour, MORE=1: empty cells and K too; QUICK=1: minutes, to build/quick)

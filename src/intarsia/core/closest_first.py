@@ -68,7 +68,8 @@ class _Some(NamedTuple):
     reach: FloatArray
 
     def take(self, index: IntArray) -> _Some:
-        return _Some(self.members[index], self.features[index], self.values[index], self.reach[index])
+        rows = (self.features.take(index, axis=0), self.values.take(index, axis=0))
+        return _Some(self.members.take(index), *rows, self.reach.take(index))
 
 
 class _Window:
@@ -97,13 +98,18 @@ class _Window:
         self.place[chosen] = np.arange(len(chosen))
         self.limit = outside if np.isinf(outside) else outside - _SLACK * (abs(outside) + slack)
 
+    def closest(self) -> float:
+        """Of the core."""
+        return float(self.distances.min()) if len(self.distances) else np.inf
+
     def drop(self, place: IntArray) -> None:
         """Take somebody out: measured again, they are out of reach."""
-        self.some.values[place, 0] = np.inf
-        inner = self.place[place]
+        self.some.values[:, 0][place] = np.inf
+        inner = self.place.take(place)
         inner = inner[inner >= 0]
-        self.core.values[inner, 0] = np.inf
-        self.distances[inner] = np.inf
+        if len(inner):
+            self.core.values[:, 0][inner] = np.inf
+            self.distances[inner] = np.inf
 
 
 class ClosestFirst:
@@ -145,11 +151,11 @@ class ClosestFirst:
         self._reaches = _Reaches(centroids.seen & extent.varies, self._known[:, :d], extent.width, metric)
         self._barred = np.zeros((k, n), dtype=np.bool_)
         self._keys = np.full((k, n), np.inf)
-        self._place = np.full((n, k), -1, dtype=np.int32)  # where a centroid stands in a group's window
+        self._place = np.full((k, n), -1, dtype=np.intp)  # where a centroid stands in a group's window
         self._pools: list[tuple[IntArray, float]] = [(np.zeros(0, dtype=np.intp), -np.inf)] * k
         self._windows: list[_Window] = []
         self._wanted = np.full(k, _WINDOW)
-        self._closest = np.full(k, np.inf)
+        self._closest = [np.inf] * k
         for g, seed in enumerate(seeds.tolist()):
             self._bar(seed, g)
         self._taken = np.zeros(n, dtype=np.bool_)
@@ -167,21 +173,21 @@ class ClosestFirst:
 
     def _next(self) -> tuple[int, int]:
         """The closest pair; of equals the first centroid, then the first group."""
-        g = int(self._closest.argmin())
-        least = self._closest[g]
+        least = min(self._closest)
         if least == np.inf:
             # with one cluster of a participant per group, somebody with at most K clusters is never barred everywhere
             free = int((self.groups < 0).argmax())
             return free, int((~self._barred[:, free]).argmax())
         most = least * (1.0 + _CLOSE)
-        window = self._windows[g]
-        if np.count_nonzero(window.distances <= most) == 1 and np.count_nonzero(self._closest <= most) == 1:
-            return int(window.core.members[window.distances.argmin()]), g
-        return self._first_of_nearly_equal(most)
+        near = [g for g, distance in enumerate(self._closest) if distance <= most]
+        window = self._windows[near[0]]
+        if len(near) == 1 and np.count_nonzero(window.distances <= most) == 1:
+            return int(window.core.members[window.distances.argmin()]), near[0]
+        return self._first_of_nearly_equal(near, most)
 
-    def _first_of_nearly_equal(self, most: float) -> tuple[int, int]:
+    def _first_of_nearly_equal(self, groups: list[int], most: float) -> tuple[int, int]:
         best = (np.inf, -1, -1)
-        for g in np.flatnonzero(self._closest <= most).tolist():
+        for g in groups:
             near = np.sort(self._windows[g].core.members[self._windows[g].distances <= most])
             own = self._centroids.take(near)
             centre = self._values[g, None, :-1], self._counts[g, None, :-1] > 0
@@ -196,9 +202,10 @@ class ClosestFirst:
         self._move(z, g)
         mates = self._bar(z, g)
         self._drop(z, g)
-        window, place = self._windows[g], self._place[mates, g]
-        if place.max() >= 0:
-            window.drop(place[place >= 0])
+        window, place = self._windows[g], self._place[g].take(mates)
+        place = place[place >= 0]
+        if len(place):
+            window.drop(place)
         if self._gain(z, g):
             self._windows[g] = self._look_around(g)
         else:
@@ -209,14 +216,14 @@ class ClosestFirst:
     def _bar(self, z: int, g: int) -> IntArray:
         """Nobody of the participant may follow, if it has no more clusters than are wanted; whom that concerns."""
         mates = self._members_of[self._owner[z]] if self._apart[z] else np.array([z])
-        self._barred[g, mates] = True
-        self._keys[g, mates] = np.inf
+        self._barred[g][mates] = True
+        self._keys[g][mates] = np.inf
         return mates
 
     def _drop(self, z: int, joined: int) -> None:
         """Take a centroid that has joined a group out of the windows of the others."""
         self._keys[:, z] = np.inf
-        for g, place in enumerate(self._place[z].tolist()):
+        for g, place in enumerate(self._place[:, z].tolist()):
             if place >= 0 and g != joined:
                 self._windows[g].drop(np.array([place]))
                 self._settle(g)
@@ -271,14 +278,14 @@ class ClosestFirst:
     def _settle(self, g: int) -> None:
         """Make sure that the group's closest centroid is in the core: measure the window, or make another."""
         window = self._windows[g]
-        least = self._closest[g] = float(window.distances.min(initial=np.inf))
+        least = self._closest[g] = window.closest()
         closer = window.limit - least * (1.0 + _CLOSE)
         if closer > self._path[g] or closer > (moved := self._moved(g)):
             return
         window.drift += moved
         self._start_epoch(g)
         window.measured(distances := self._measure(g, window.some), self._shift[g] + window.drift)
-        least = self._closest[g] = float(window.distances.min(initial=np.inf))
+        least = self._closest[g] = window.closest()
         if window.limit < np.inf and least * (1.0 + _CLOSE) >= window.limit:
             self._keys[g, window.some.members] = distances + (self._shift[g] + window.drift)
             self._windows[g] = self._look_around(g)
@@ -292,7 +299,7 @@ class ClosestFirst:
             elif lasted > _LONG:
                 self._wanted[g] = max(self._wanted[g] // 2, _WINDOW)
             self._shift[g] += self._windows[g].drift + self._moved(g)
-            self._place[self._windows[g].some.members, g] = -1
+            self._place[g][self._windows[g].some.members] = -1
         self._start_epoch(g)
         pool, outside = self._pools[g]
         wanted = int(self._wanted[g])
@@ -320,8 +327,8 @@ class ClosestFirst:
                 inside, beyond = order, self._bound_left(left, outside, g)
         window = _Window(some.take(inside), beyond)
         window.measured(distances[inside], self._shift[g])
-        self._place[window.some.members, g] = np.arange(len(inside))
-        self._closest[g] = float(window.distances.min(initial=np.inf))
+        self._place[g][window.some.members] = np.arange(len(inside))
+        self._closest[g] = window.closest()
         return window
 
     def _bound_left(self, left: float, outside: float, g: int) -> float:
@@ -346,10 +353,12 @@ class ClosestFirst:
             self._keys[g, some] = self._measure(g, self._shared(g, some))
 
     def _shared(self, g: int, members: IntArray) -> _Some:
-        features, values = self._narrow.features[members], self._narrow.values[members]
+        features = self._narrow.features.take(members, axis=0)
+        values = self._narrow.values.take(members, axis=0)
         if not self._complete[g]:
-            unknown = ~self._known[g, features]
-            features[unknown], values[unknown] = len(self._per_width) - 1, 0.0
+            known = self._known[g].take(features)
+            values *= known
+            np.copyto(features, len(self._per_width) - 1, where=~known)
         return _Some(members, features, values, self._reaches.inverse(g, members))
 
     def _measure(self, g: int, some: _Some) -> FloatArray:

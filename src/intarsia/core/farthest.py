@@ -16,7 +16,7 @@ import numpy.typing as npt
 from intarsia.core.distances import Extent, Metric, phi_of_pairs, rescaled_distances
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
-_HIGH, _WIDE = 256, 2048  # rows and columns of a block: its few arrays stay at hand
+_HIGH, _WIDE = 256, 1024  # rows and columns of a block: its few arrays stay at hand
 _FLAT = 1e-12  # widths that differ by more than this factor do not fit into single precision when squared
 _EXACT = 1 << 12  # pairs that are measured at once
 

@@ -1,0 +1,280 @@
+"""How the coordinator's work grows: ratios to a named reference, measured in one process on the same input.
+
+    python -m benchmarks.scale [--quick] [--only TEXT]
+
+Each row is a function that returns a ratio, whether the results agree, and what was measured. See benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from scipy.cluster.hierarchy import linkage
+from scipy.integrate import quad
+from scipy.spatial.distance import pdist, squareform
+
+from benchmarks.memory import SMALL
+from intarsia.core.agglomeration import agglomerate
+from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.densities import Gaussian
+from intarsia.core.features import overlap_graph
+from intarsia.core.force import exact_forces, gaussian_extent, sampled_forces
+from intarsia.core.meta_clustering import LocalCentroids, far_apart, method_a, method_a_seeds, method_b, objective
+from intarsia.core.randomness import stream
+from intarsia.core.search import search_centroids
+
+K, D, SEEN = 10, 100, 30
+GIB = 1 << 30
+
+
+@dataclass
+class Measured:
+    """What a row found: its ratio, whether results are right, and a few words."""
+
+    ratio: float
+    right: bool
+    words: str
+    peak: float = 0.0  # bytes
+
+
+def study(n: int, noise: float = 0.3) -> LocalCentroids:
+    """n participants that find the same K clear clusters, each in its own 30 of 100 features."""
+    rng = np.random.default_rng(0)
+    truth, values, counts = rng.normal(size=(K, D)), np.empty((n * K, D)), np.zeros((n * K, D))
+    for i in range(n):
+        seen, rows = rng.choice(D, SEEN, replace=False), slice(i * K, (i + 1) * K)
+        values[rows] = truth[rng.permutation(K)] + noise * rng.normal(size=(K, D))
+        counts[rows, seen] = rng.integers(5, 50, size=(K, SEEN))
+    return LocalCentroids(MaskedCentroids.of(values, counts), np.repeat(np.arange(n), K))
+
+
+def seconds(work: Callable[[], object]) -> tuple[float, object]:
+    """Of the processor, not of the clock: others may be at work."""
+    started = time.process_time()
+    result = work()
+    return time.process_time() - started, result
+
+
+def column_per_merge(local: LocalCentroids, n_groups: int, merges: int | None = None) -> np.ndarray:
+    """Method A, straightforward: after a merge, all distances to the group that grew are computed again, vectorised."""
+    seeds = method_a_seeds(local, n_groups)
+    groups = np.full(len(local), -1)
+    groups[seeds] = np.arange(n_groups)
+    values, counts = local.centroids.values[seeds].copy(), local.centroids.counts[seeds].copy()
+    distance = local.distances_to(local.centroids.take(seeds))
+    distance[np.isnan(distance) | (local.owner[:, None] == local.owner[seeds])] = np.inf
+    for _ in range(len(local) - n_groups if merges is None else merges):
+        z, g = divmod(int(distance.argmin()), n_groups)
+        groups[z] = g
+        weight = local.centroids.counts[z]
+        counts[g] += weight
+        share = np.divide(weight, counts[g], out=np.zeros_like(weight), where=counts[g] > 0)
+        values[g] += share * np.where(local.centroids.seen[z], local.centroids.values[z] - values[g], 0.0)
+        barred = np.isinf(distance[:, g]) | (local.owner == local.owner[z])  # all can be compared from the start
+        column = local.distances_to(MaskedCentroids.of(values[None, g], counts[None, g]))[:, 0]
+        distance[:, g] = np.where(barred, np.inf, column)
+        distance[z] = np.inf
+    return groups
+
+
+def method_a_once(*, quick: bool) -> Measured:
+    small = study(100)
+    right = bool((method_a(small, K) == column_per_merge(small, K)).all())
+    local = study(1000)
+    fast, groups = min((seconds(lambda: method_a(local, K)) for _ in range(3)), key=lambda pair: pair[0])
+    if quick:
+        some = 300
+        slow, _ = seconds(lambda: column_per_merge(local, K, some))
+        slow *= (len(local) - K) / some
+    else:
+        slow, theirs = seconds(lambda: column_per_merge(local, K))
+        right = right and bool((groups == theirs).all())
+    return Measured(slow / fast, right, f"{fast:.2f} s instead of {slow:.0f} s{', extrapolated' if quick else ''}")
+
+
+def method_a_grows(*, quick: bool) -> Measured:
+    local, large = study(1000), study(3000 if quick else 10_000)
+    one, _ = min((seconds(lambda: method_a(local, K)) for _ in range(3)), key=lambda pair: pair[0])
+    ten, groups = seconds(lambda: method_a(large, K))
+    right = bool((np.bincount(groups) == len(large) // K).all())
+    return Measured(ten / one, right, f"{ten:.1f} s for {len(large)} clusters, {one:.2f} s for {len(local)}")
+
+
+def product(multiply_adds: float) -> float:
+    """How long one blocked matrix product of so many multiply-adds takes."""
+    x, y = np.random.default_rng(0).random((256, D)), np.random.default_rng(1).random((2048, D))
+    times = max(20, int(min(multiply_adds, 2e10) / (256 * 2048 * D)))
+    out = np.empty((256, 2048))
+
+    def multiply() -> None:
+        for _ in range(times):
+            np.matmul(x, y.T, out=out)
+
+    taken, _ = seconds(multiply)
+    return taken / (times * 256 * 2048 * D) * multiply_adds
+
+
+def method_b_in_blocks(*, quick: bool) -> Measured:
+    local = study(1000 if quick else 5000)
+    taken, groups = seconds(lambda: method_b(local, K))
+    n = len(local)
+    reference = product(n * (n - 1) / 2 * D)  # each pair once; what the iterations need comes on top and is little
+    seeds = far_apart(study(30), K)
+    right = len(np.unique(groups)) == K and len(np.unique(seeds)) == K
+    return Measured(taken / reference, right, f"{taken:.1f} s, the product {reference:.1f} s")
+
+
+def gaussians(m: int, d: int, *, full: bool) -> tuple[list[Gaussian], np.ndarray]:
+    rng = np.random.default_rng(0)
+    truth, found = rng.normal(size=(K, d)), []
+    for k in range(m):
+        root = 0.2 * rng.normal(size=(d, 2 * d)) if full else None
+        spread = 0.1 + 0.3 * rng.random(d) if root is None else root @ root.T
+        found.append(Gaussian(truth[k % K] + 0.3 * rng.normal(size=d), spread))
+    return found, np.ones((m, d), dtype=np.bool_)
+
+
+def forces(m: int, d: int, sampled: int, *, full: bool) -> tuple[float, float, float]:
+    """Seconds per exact and per sampled pair, and the worst of 30 relative errors against adaptive quadrature."""
+    densities, seen = gaussians(m, d, full=full)
+    extent = gaussian_extent(densities, seen, 2.0)
+    exact, matrix = seconds(lambda: exact_forces(densities, seen, extent, 2.0, 0.01))
+    rng = np.random.default_rng(1)
+    proxies = [density.sample(rng, 100) for density in densities[:sampled]]
+    drawn, _ = seconds(lambda: sampled_forces(proxies, seen[:sampled], extent, 2.0, 0.01, "euclidean"))
+    worst = 0.0
+    for _ in range(30):
+        i, j = rng.choice(m, 2, replace=False)
+        worst = max(worst, abs(matrix[i, j] / adaptive(densities[i], densities[j], extent.width) - 1.0))
+    return exact / (m * (m - 1) / 2), drawn / (sampled * (sampled - 1) / 2), worst
+
+
+def adaptive(p: Gaussian, q: Gaussian, width: np.ndarray) -> float:
+    """E[1 / (d² + s²)], by adaptive quadrature over u = log t."""
+    covariance = p.covariance + q.covariance
+    values, basis = np.linalg.eigh(np.diag(covariance) if covariance.ndim == 1 else covariance)
+    reach = np.square(width).sum()
+    variances, squares = values / reach, np.square(basis.T @ (p.mean - q.mean)) / reach
+
+    def integrand(u: float) -> float:
+        t = np.exp(u)
+        log = 0.5 * np.log1p(2 * t * variances).sum() + (t * squares / (1 + 2 * t * variances)).sum()
+        return float(np.exp(u - t * 1e-4 - log))
+
+    return quad(integrand, -40.0, 15.0, limit=500, epsrel=1e-10, points=[0.0, 3.0])[0]
+
+
+def diagonal_forces(*, quick: bool) -> Measured:
+    exact, sampled, worst = forces(600 if quick else 3000, 100, 60 if quick else 150, full=False)
+    return Measured(
+        sampled / exact,
+        bool(worst <= 1e-4),
+        f"{exact * 1e6:.1f} µs a pair, sampled {sampled * 1e6:.0f}; {worst:.0e} off",
+    )
+
+
+def full_forces(*, quick: bool) -> Measured:
+    exact, sampled, worst = forces(100 if quick else 300, 30, 60 if quick else 150, full=True)
+    return Measured(
+        exact / sampled,
+        bool(worst <= 1e-4),
+        f"{exact * 1e6:.0f} µs a pair, sampled {sampled * 1e6:.0f}; {worst:.0e} off",
+    )
+
+
+def agglomeration(*, quick: bool) -> Measured:
+    points = np.random.default_rng(0).normal(size=(4000 if quick else 10_000, 8))
+    apart = pdist(points)
+    theirs, tree = seconds(lambda: linkage(apart, "average"))
+    affinity = -squareform(apart)
+    ours, found = seconds(lambda: agglomerate(affinity))
+    right = bool((np.sort(found.merges, axis=1) == tree[:, :2]).all())
+    return Measured(ours / theirs, right, f"{ours:.1f} s, scipy {theirs:.1f} s")
+
+
+def searching(*, quick: bool) -> Measured:
+    local = study(400 if quick else 1000)
+    overlap = overlap_graph(local.centroids.seen[::K])
+    once, groups = min((seconds(lambda: method_a(local, K)) for _ in range(3)), key=lambda pair: pair[0])
+    taken, found = seconds(lambda: search_centroids(local, K, overlap, 30, lambda k: stream(0, "bench", k)))
+    right = bool(found.loss <= objective(local, groups, K) + 1e-9)
+    return Measured(taken / once, right, f"{taken:.1f} s, Method A {once:.2f} s")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: ``at_least`` says on which side of the limit the ratio must be."""
+
+    name: str
+    reference: str
+    limit: float
+    work: Callable[..., Measured]
+    at_least: bool = False
+    bytes_limit: float = 0.0
+
+
+ROWS = (
+    Row("Method A, 1,000 × 10", "one column computed again per merge", 100, method_a_once, at_least=True),
+    Row("Method A, 10,000 × 10", "the same code at 1,000", 15, method_a_grows, bytes_limit=GIB),
+    Row("Method B, 5,000 × 10", "a blocked matrix product", 3, method_b_in_blocks, bytes_limit=GIB),
+    Row("exact force, diagonal", "sampled, M = 100, in blocks", 10, diagonal_forces, at_least=True),
+    Row("exact force, full", "sampled, M = 100, in blocks", 3, full_forces),
+    Row("agglomeration, 10,000", "scipy's average linkage", 3, agglomeration),
+    Row("search, 1,000 × 10", "Method A", 20, searching),
+)
+
+
+def in_a_process_of_its_own(row: Row, *, quick: bool) -> Measured:
+    """With the most memory that it held."""
+    command = [
+        sys.executable,
+        "-c",
+        SMALL,
+        "-m",
+        "benchmarks.scale",
+        "--row",
+        row.name,
+        *(["--quick"] if quick else []),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    result, peak = done.stdout.splitlines()
+    return Measured(**json.loads(result) | {"peak": int(peak) * (1 if sys.platform == "darwin" else 1024)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller inputs, in a minute; limits are for the full ones"
+    )
+    parser.add_argument("--only", default="", help="rows whose name has this in it")
+    parser.add_argument("--row", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.row:
+        row = next(row for row in ROWS if row.name == asked.row)
+        print(json.dumps(asdict(row.work(quick=asked.quick))))
+        return
+    print(f"{'work':<24} {'reference':<38} {'ratio':>7} {'limit':>7}   ok   measured")
+    failed = 0
+    for row in (row for row in ROWS if asked.only in row.name):
+        found = in_a_process_of_its_own(row, quick=asked.quick)
+        fits = found.ratio >= row.limit if row.at_least else found.ratio <= row.limit
+        fits = fits and found.right and not 0 < row.bytes_limit < found.peak
+        failed += not fits
+        words = f"{found.words}; {found.peak / GIB:.2f} GiB" + ("" if found.right else "; WRONG RESULT")
+        limit = f"{'≥' if row.at_least else '≤'} {row.limit:g}"
+        print(
+            f"{row.name:<24} {row.reference:<38} {found.ratio:7.2f} {limit:>7}   {'yes' if fits else 'NO ':<3}  {words}",
+            flush=True,
+        )
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
