@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from intarsia.exceptions import AssumptionWarning, InputError, IntarsiaError
     from intarsia.feasibility import check_feasibility
     from intarsia.results import LocalCluster, RoundInfo
+    from intarsia.streams import scan_parquet
 
 _HOME = {
     "cluster": "intarsia.estimators",
@@ -43,6 +44,7 @@ _HOME = {
     "check_assumptions": "intarsia.assumptions",
     "order_preservation_rate": "intarsia.assumptions",
     "check_feasibility": "intarsia.feasibility",
+    "scan_parquet": "intarsia.streams",
     "FeatureSpace": "intarsia.core.features",
     "IntarsiaError": "intarsia.exceptions",
     "InputError": "intarsia.exceptions",
@@ -73,6 +75,7 @@ __all__ = [
     "metrics",
     "order_preservation_rate",
     "participants_from_blocks",
+    "scan_parquet",
 ]
 
 

@@ -1,4 +1,7 @@
-"""Tables from files: CSV, TSV, Parquet, Feather, Arrow, Excel. A party is named like its file, or ``name=path``."""
+"""Tables from files: CSV, TSV, Parquet and folders of it, Feather, Arrow, Excel.
+
+A party is named like its file, or ``name=path``.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,23 @@ import csv
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from intarsia.exceptions import DuplicateColumnError, InputError, quote
+
+if TYPE_CHECKING:
+    from intarsia.streams import ParquetTable
 
 SUFFIXES = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow", ".xlsx": "excel", ".xls": "excel",
     ".xlsb": "excel", ".ods": "excel",
 }  # fmt: skip
+NEED_ALL_ROWS = ("impute", "drop")  # what ``missing`` can be that no table can be read piece by piece for
 _SNIFFED = 65_536
 _CHUNK = 1 << 24
 _MANY = 10  # rows; fewer grow by chance
@@ -35,7 +43,7 @@ class Source:
     @property
     def kind(self) -> str:
         """How it is read."""
-        return SUFFIXES[self.path.suffix.lower()]
+        return "parquet" if self.path.is_dir() else SUFFIXES[self.path.suffix.lower()]
 
 
 def sources(arguments: Sequence[str]) -> list[Source]:
@@ -45,10 +53,14 @@ def sources(arguments: Sequence[str]) -> list[Source]:
         name, equals, path = text.partition("=")
         where = Path(text) if Path(text).exists() or not equals else Path(path)
         found.append(Source(where.stem if where == Path(text) else name, where))
-    gone = [source.path for source in found if not source.path.is_file()]
+    gone = [source.path for source in found if not source.path.is_file() and not source.path.is_dir()]
     if gone:
         raise InputError(f"{len(gone)} file(s) are not there: {quote(gone)}.")
-    strange = [source.path.name for source in found if source.path.suffix.lower() not in SUFFIXES]
+    folders = [source.path for source in found if source.path.is_dir()]
+    if other := [path for path in folders if not _has_parquet(path)]:
+        raise InputError(f"{len(other)} folder(s) have no Parquet files in them: {quote(other)}.")
+    files = [source.path for source in found if not source.path.is_dir()]
+    strange = [path.name for path in files if path.suffix.lower() not in SUFFIXES]
     if strange:
         raise InputError(
             f"{len(strange)} file(s) are of no kind that is read: {quote(strange)}. There are {', '.join(SUFFIXES)}."
@@ -64,6 +76,22 @@ def sources(arguments: Sequence[str]) -> list[Source]:
             "Hint: name them, as in clinic-a=data/a.csv."
         )
     return found
+
+
+def _has_parquet(folder: Path) -> bool:
+    from intarsia.streams import is_parquet
+
+    return is_parquet(folder)
+
+
+def large(source: Source) -> ParquetTable | None:
+    """The table if it is to be read piece by piece, which needs pyarrow; None for one to be read as a whole."""
+    if source.kind != "parquet" or (source.path.is_file() and find_spec("pyarrow") is None):
+        return None
+    from intarsia.streams import is_small, scan_parquet
+
+    table = scan_parquet(source.path)
+    return None if is_small(table) else table
 
 
 def read(source: Source, id_column: str | None = None) -> dict[str, Any]:
@@ -91,6 +119,10 @@ def read(source: Source, id_column: str | None = None) -> dict[str, Any]:
 
 def _read(source: Source) -> pl.DataFrame:
     match source.kind:
+        case "parquet" if source.path.is_dir():
+            from intarsia.streams import scan_parquet
+
+            return pl.DataFrame(pl.from_arrow(scan_parquet(source.path).read()))
         case "parquet":
             return pl.read_parquet(source.path, glob=False)
         case "arrow":

@@ -191,7 +191,7 @@ def read_table(thing: Any, owner: str, known: Collection[str] = ()) -> Table:
         else:
             arrays[name] = read
     if refused:
-        raise _not_usable(refused, owner)
+        raise not_usable(refused, owner)
     lengths = {len(column) for column in (*arrays.values(), *categories.values())}
     if len(lengths) > 1:
         raise TableTypeError(f"the columns of {owner!r} have {len(lengths)} different lengths; all must have one.")
@@ -240,13 +240,17 @@ def _check_magnitude(owner: str, names: Sequence[str], values: FloatArray, obser
     with np.errstate(invalid="ignore"):
         for some in by_rows(*values.shape):
             huge |= (np.abs(values[some]) > LARGEST).any(axis=0)
+    check_magnitudes(owner, names, huge, extent_of(values, observed).width)
+
+
+def check_magnitudes(owner: str, names: Sequence[str], huge: BoolArray, spread: FloatArray) -> None:
+    """Refuse columns with cells that are too large, or so close together that nothing can be computed with them."""
     if huge.any():
         raise NonFiniteError(
             f"{int(huge.sum())} column(s) of {owner!r} hold cells that are infinite (inf) or beyond {LARGEST:g}: "
             f"{quote(name for name, bad in zip(names, huge, strict=True) if bad)}. "
             "Hint: replace them, leave them empty if the value is unknown, or use larger units."
         )
-    spread = extent_of(values, observed).width
     minute = np.asarray((spread > 0) & (spread < 1 / LARGEST))
     if minute.any():
         raise NonFiniteError(
@@ -260,20 +264,30 @@ def settle_missing(table: Table, missing: str) -> Table:
     if table.is_complete:
         return table
     filled = table.filled
-    gappy = gaps(filled)
     if missing == "error":
-        raise MissingCellsError(
-            f"{len(gappy)} of {len(filled)} columns of {table.owner!r} have empty cells (NaN; share of rows): "
-            f"{quote(gappy)}. Hint: missing='observed' clusters on the cells that are there; "
-            "missing='impute' fills them, missing='drop' leaves such rows out, for a local algorithm of your own."
-        )
+        raise empty_cells(table.owner, {name: float(there.mean()) for name, there in filled.items()})
     blank = int((~np.column_stack(list(filled.values())).any(axis=1)).sum())
     if blank:
-        raise MissingCellsError(
-            f"{blank} of {len(table)} rows of {table.owner!r} have no filled cell at all, so nothing tells their cluster. "
-            "Hint: drop them, in pandas with dropna(how='all')."
-        )
+        raise blank_rows(table.owner, blank, len(table))
     return without_empty_columns(table)
+
+
+def empty_cells(owner: str, share: Mapping[str, float]) -> MissingCellsError:
+    """The error about empty cells where none may be, from the share of filled cells of every column."""
+    gappy = [f"{name} ({1.0 - part:.1%})" for name, part in share.items() if part < 1]
+    return MissingCellsError(
+        f"{len(gappy)} of {len(share)} columns of {owner!r} have empty cells (NaN; share of rows): "
+        f"{quote(gappy)}. Hint: missing='observed' clusters on the cells that are there; "
+        "missing='impute' fills them, missing='drop' leaves such rows out, for a local algorithm of your own."
+    )
+
+
+def blank_rows(owner: str, blank: int, n_rows: int) -> MissingCellsError:
+    """The error about rows in which nothing is filled."""
+    return MissingCellsError(
+        f"{blank} of {n_rows} rows of {owner!r} have no filled cell at all, so nothing tells their cluster. "
+        "Hint: drop them, in pandas with dropna(how='all')."
+    )
 
 
 def gaps(filled: Mapping[str, BoolArray]) -> list[str]:
@@ -362,7 +376,7 @@ def check_table(thing: Any, owner: str) -> list[str]:
     names = column_names(thing)
     if names is None or not is_table(thing):
         raise _unknown_kind(thing, owner)
-    _check_names(names, owner)
+    check_names(names, owner)
     return names
 
 
@@ -375,7 +389,8 @@ def is_writable(text: str) -> bool:
     return True
 
 
-def _check_names(names: Sequence[Any], owner: str) -> None:
+def check_names(names: Sequence[Any], owner: str) -> None:
+    """Refuse columns without a proper name, or with another's."""
     unnamed = [k for k, name in enumerate(names) if not isinstance(name, str) or not name.strip()]
     if unnamed:
         raise UnnamedColumnError(
@@ -433,28 +448,30 @@ def _category(column: Any, *, known: bool) -> Category | str:
     if not declared and not truths and not texts:
         kinds = sorted({_KINDS.get(type(cell).__name__, type(cell).__name__) for cell in filled})
         return " and ".join(kinds) + (" mixed" if len(kinds) > 1 else "")
-    words = [None if cell is None else _level(cell) for cell in cells]
+    words = [None if cell is None else level_of(cell) for cell in cells]
     levels = tuple(sorted({word for word in words if word is not None}))
-    problem = _no_levels(words, levels, texts=not declared and not truths)
+    problem = no_levels(Counter(word for word in words if word is not None), texts=not declared and not truths)
     position = {level: k for k, level in enumerate(levels)}
     codes = np.array([-1 if word is None else position[word] for word in words], dtype=np.intp)
     return problem or Category(levels, codes)
 
 
-def _no_levels(words: Sequence[str | None], levels: Sequence[str], *, texts: bool) -> str | None:
-    """Why these are not the levels of a category; of plain ``texts`` more is asked than of what is declared to be one."""
-    filled = sum(word is not None for word in words)
-    if not all(map(is_writable, levels)):
+def no_levels(counts: Mapping[str, int], *, texts: bool) -> str | None:
+    """Why words, each found so often, are not the levels of a category; of plain ``texts`` more is asked than of what is
+    declared to be one.
+    """
+    filled = sum(counts.values())
+    if not all(map(is_writable, counts)):
         return "texts with halves of characters, which no file can hold"
     if texts and filled:
-        strange = {level for level in levels if not _looks_like_a_number(level)}
-        numbers = sum(word is not None and word not in strange for word in words)
+        strange = {level for level in counts if not _looks_like_a_number(level)}
+        numbers = sum(n for level, n in counts.items() if level not in strange)
         if 2 * numbers > filled:
             return "numbers stored as text" + (f", with {len(strange)} other text(s) among them" if strange else "")
-    if len(levels) > MOST_LEVELS:
-        return f"{len(levels)} different levels, more than {MOST_LEVELS}"
-    if texts and filled and 2 * len(levels) > filled and (len(levels) > 2 or len(levels) == filled):
-        return f"{len(levels)} different texts in {filled} rows"
+    if len(counts) > MOST_LEVELS:
+        return f"{len(counts)} different levels, more than {MOST_LEVELS}"
+    if texts and filled and 2 * len(counts) > filled and (len(counts) > 2 or len(counts) == filled):
+        return f"{len(counts)} different texts in {filled} rows"
     return None
 
 
@@ -474,7 +491,7 @@ def _cells(column: Any) -> tuple[list[Any] | None, bool]:
     return [None if empty else cell for cell, empty in zip(column, blank, strict=True)], declared
 
 
-def _level(cell: Any) -> str:
+def level_of(cell: Any) -> str:
     """A level's name: whole numbers are written the same whether gaps have made them floats or not."""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
@@ -520,7 +537,8 @@ def _kind_of(column: Any) -> str:
     return re.split(r"[^A-Za-z0-9_]", str(column.dtype), maxsplit=1)[0]
 
 
-def _not_usable(kinds: Mapping[str, str], owner: str) -> NonNumericError:
+def not_usable(kinds: Mapping[str, str], owner: str) -> NonNumericError:
+    """The error about columns that are neither numbers nor categories."""
     columns = [f"{name} ({kind})" for name, kind in kinds.items()]
     words = " ".join(kinds.values()).lower()
     hints = ["drop ids and free text"]

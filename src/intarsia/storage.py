@@ -17,7 +17,7 @@ import os
 import stat
 import struct
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
@@ -124,22 +124,22 @@ def save(
     write_whole(target, whole)
 
 
-def write_whole(target: Path, whole: bytes) -> None:
-    """Write a whole file or none: beside the place first, then into it."""
+def write_whole(target: Path, whole: bytes | Iterable[bytes]) -> None:
+    """Write a whole file or none: beside the place first, then into it; at once, or part after part."""
     try:
-        _replace(target, whole)
+        _replace(target, [whole] if isinstance(whole, bytes) else whole)
     except OSError as error:
         raise ModelFileError(f"{target} cannot be written: {error.strerror}.") from error
 
 
-def _replace(target: Path, whole: bytes) -> None:
+def _replace(target: Path, parts: Iterable[bytes]) -> None:
     target = target.resolve()  # a link stays a link
     if target.exists() and not target.is_file():
         raise ModelFileError(f"{target} is there already, and is not a file.")
     handle, beside = tempfile.mkstemp(prefix=".intarsia-", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(whole)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~umask()

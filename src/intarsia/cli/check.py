@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from intarsia.cli.console import out, plain, print_json
-from intarsia.files import check_left_out, like_ids, read, sources
+from intarsia.files import check_left_out, large, like_ids, read, sources
 
 if TYPE_CHECKING:
     from intarsia.feasibility import Feasibility
@@ -36,10 +36,17 @@ def check(
     """
     from intarsia.feasibility import check_feasibility
     from intarsia.frames import kinds_of
+    from intarsia.streams import kinds_in
 
     left_out = leave_out or ()
     has, rows, numbered, seen = {}, {}, [], set()
     for source in sources(files):
+        if (stored := large(source)) is not None:
+            seen |= set(stored)
+            kept = [name for name in stored if name not in set(left_out)]
+            has[source.name] = kinds_in(stored.only(kept), source.name) if kept else {}
+            rows[source.name] = len(stored)
+            continue
         columns = read(source)
         seen |= set(columns)
         part = {name: column for name, column in columns.items() if name not in set(left_out)}

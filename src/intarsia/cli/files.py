@@ -2,17 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from intarsia.cli.interrupts import uninterrupted, written
 from intarsia.exceptions import InputError
 
+_AT_A_TIME = 1 << 20  # lines
+
 
 def write_text(path: Path, text: str) -> None:
     """Write a whole file, or say why it cannot be."""
+    write_parts(path, [text.encode()])
+
+
+def write_parts(path: Path, parts: Iterable[bytes]) -> None:
+    """The same, part after part."""
     try:
         with uninterrupted():
-            path.write_text(text, encoding="utf-8")
+            with path.open("wb") as file:
+                file.writelines(parts)
             written(path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def in_parts(columns: Mapping[str, Any], ids: Any) -> Iterator[bytes]:
+    """The lines of a CSV file with these columns behind what names the rows: numbers, or ids in memory or on disk."""
+    n = len(next(iter(columns.values())))
+    start = 0
+    for named in _names_of_rows(ids, n):
+        some = {name: column[start : start + len(named)] for name, column in columns.items()}
+        frame = pl.DataFrame({"row" if ids is None else "id": named} | some)
+        yield frame.write_csv(include_header=not start).encode()
+        start += len(named)
+
+
+def _names_of_rows(ids: Any, n: int) -> Iterator[Any]:
+
+    from intarsia.streams import ParquetTable
+
+    if isinstance(ids, ParquetTable):
+        yield from (pl.from_arrow(part.column(0)) for part in ids.batches())
+    elif ids is not None:
+        yield ids
+    else:
+        for start in range(0, max(n, 1), _AT_A_TIME):
+            yield range(start, min(start + _AT_A_TIME, n))

@@ -9,26 +9,27 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import polars as pl
 import typer
 
 from intarsia._version import __version__
 from intarsia.cli.console import Watch, err, out, plain, print_json
+from intarsia.cli.files import in_parts
 from intarsia.cli.forecast import forecast_for
 from intarsia.cli.interrupts import uninterrupted, written
 from intarsia.cli.report import REPORT
 from intarsia.exceptions import InputError, IntarsiaError, NonNumericError, SettingError, quote
-from intarsia.files import Source, check_left_out, like_ids, read, sources
+from intarsia.files import NEED_ALL_ROWS, Source, check_left_out, large, like_ids, read, sources
 
 if TYPE_CHECKING:
     from intarsia.estimators import ClusteringResult
     from intarsia.frames import Table
+    from intarsia.streams import AnyTable, ParquetTable, StreamedTable
 
 MODEL, RUN = "model.intarsia", "run.json"
 STUDY = {MODEL, RUN, REPORT, "labels", "centroids.csv"}
@@ -76,7 +77,7 @@ def fit(
         settings["scale"] = None
     model = estimator_for(method, k, settings)
     started = time.time()
-    tables, ids = _tables(given, id_column, leave_out or ())
+    tables, ids = _tables(given, id_column, leave_out or (), str(settings["missing"]))
     with Watch(quiet=quiet or json, forecast=forecast_for(model)) as watch:
         result = model.fit_handed_over(tables, watch)
     record = _record(result, method, k, settings, {s.name: str(s.path) for s in given}, started)
@@ -107,21 +108,28 @@ def _configured(path: Path | None) -> tuple[list[str], dict[str, Any]]:
 
 
 def _tables(
-    given: Sequence[Source], id_column: str | None, left_out: Sequence[str]
-) -> tuple[dict[Hashable, Table], dict[str, Any]]:
+    given: Sequence[Source], id_column: str | None, left_out: Sequence[str], missing: str
+) -> tuple[dict[Hashable, AnyTable], dict[str, Any]]:
     """Everybody's columns that take part, and those that name the rows; what cannot take part is named for all at once."""
-    tables: dict[Hashable, Table] = {}
+    tables: dict[Hashable, AnyTable] = {}
     ids: dict[str, Any] = {}
     seen: set[str] = set()
     numbered, problems = [], []
     for source in given:
-        columns = read(source, id_column)
+        stored = None if missing in NEED_ALL_ROWS else large(source)
+        columns: dict[str, Any] = read(source, id_column) if stored is None else dict.fromkeys(stored)
         seen |= set(columns)
-        ids[source.name] = _ids(columns, source, id_column)
-        part = {name: column for name, column in columns.items() if name not in set(left_out)}
-        numbered += like_ids(source.name, part)
         try:
-            tables[source.name] = _table(part, source)
+            if stored is None:
+                ids[source.name] = _ids(columns, source, id_column)
+                part = {name: column for name, column in columns.items() if name not in set(left_out)}
+                numbered += like_ids(source.name, part)
+                tables[source.name] = _table(part, source)
+            else:
+                ids[source.name] = None if id_column is None else stored.only([_named(columns, source, id_column)])
+                kept = [name for name in columns if name not in {*left_out, id_column}]
+                tables[source.name] = held = _stored(stored.only(kept), source, missing)
+                numbered += like_ids(source.name, {name: held.sample.column(name) for name in held.names})
         except NonNumericError as error:
             problems.append(str(error))
     check_left_out(left_out, seen)
@@ -135,11 +143,21 @@ def _tables(
 
 def _ids(columns: dict[str, Any], source: Source, id_column: str | None) -> Any:
     """The column that names rows, taken out of the others."""
-    if id_column is None:
-        return None
+    return None if id_column is None else columns.pop(_named(columns, source, id_column)).to_native()
+
+
+def _named(columns: Collection[str], source: Source, id_column: str) -> str:
     if id_column not in columns:
         raise InputError(f"{source.name!r} has no column {id_column!r}. It has {quote(columns)}.")
-    return columns.pop(id_column).to_native()
+    return id_column
+
+
+def _stored(table: ParquetTable, source: Source, missing: str) -> StreamedTable:
+    from intarsia.streams import open_stream
+
+    if not table.column_names:
+        raise InputError(f"no column of {source.name!r} is left to take part.")
+    return open_stream(table, source.name, missing)
 
 
 def _table(columns: dict[str, Any], source: Source) -> Table:
@@ -242,6 +260,6 @@ def _report(result: ClusteringResult, path: Path) -> None:
 def _write_labels(result: ClusteringResult, folder: Path, ids: dict[str, Any]) -> None:
     folder.mkdir()
     for name, labels in result.labels.items():
-        named = ids[str(name)]
-        rows = {"row": range(len(labels))} if named is None else {"id": named}
-        pl.DataFrame(rows | {"cluster": labels}).write_csv(folder / f"{name}.csv")
+        with (folder / f"{name}.csv").open("wb") as file:
+            for part in in_parts({"cluster": labels}, ids[str(name)]):
+                file.write(part)

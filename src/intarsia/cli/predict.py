@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import polars as pl
 import typer
 
 from intarsia.cli.console import err, plain, print_json
-from intarsia.cli.files import write_text
+from intarsia.cli.files import in_parts, write_parts
 from intarsia.exceptions import InputError, SettingError
-from intarsia.files import read, sources
+from intarsia.files import large, read, sources
 
 
 def predict(
@@ -35,30 +34,49 @@ def predict(
 
     study = load(model / "model.intarsia" if model.is_dir() else model)
     (source,) = sources([file])
-    columns = read(source, id_column)
+    stored = large(source)
+    columns: dict[str, Any] = read(source, id_column) if stored is None else dict.fromkeys(stored)
     if output is not None and output.exists():
         raise SettingError(f"{output} is there already. Hint: another --output.")
     if id_column is not None and id_column not in columns:
         raise InputError(f"the file has no column {id_column!r}.")
-    ids = None if id_column is None else columns.pop(id_column).to_list()
+    ids: Any = None
+    if id_column is not None:
+        column = columns.pop(id_column)
+        ids = column.to_native() if stored is None else stored.only([id_column])
     known = {*study.feature_names, *study.levels}
     unknown = [column for column in columns if column not in known]
     if unknown:
         err.print(plain(f"left out, because the study never saw them: {', '.join(unknown)}"))
-    rows = {name: column for name, column in columns.items() if name in known}
+    rows: Any = {name: column for name, column in columns.items() if name in known}
     if not rows:
         raise InputError(f"the file has none of the study's {len(known)} columns. Hint: intarsia explain names them.")
-    labels = study.predict(rows).tolist()
-    found = {"row": list(range(len(labels)))} if ids is None else {"id": ids}
-    found["cluster"] = labels
+    if stored is not None:
+        rows = stored.only(list(rows))
+    found = {"cluster": study.predict(rows)}
     if margin:
-        found["margin"] = study.predict_margin(rows).tolist()
+        found["margin"] = study.predict_margin(rows)
+    _show(found, ids, output, json=json)
+
+
+def _show(found: dict[str, Any], ids: Any, output: Path | None, *, json: bool) -> None:
     if json:
-        print_json(found)
-        return
-    text = pl.DataFrame(found).write_csv()
-    if output is None:
-        sys.stdout.write(text)
+        print_json(_named(ids, len(found["cluster"])) | {name: column.tolist() for name, column in found.items()})
+    elif output is None:
+        for part in in_parts(found, ids):
+            sys.stdout.write(part.decode())
     else:
-        write_text(output, text)
+        write_parts(output, in_parts(found, ids))
         err.print(plain(f"written: {output}"))
+
+
+def _named(ids: Any, n: int) -> dict[str, Any]:
+    from intarsia.streams import ParquetTable
+
+    if ids is None:
+        return {"row": list(range(n))}
+    return {
+        "id": [name for part in ids.batches() for name in part.column(0).to_pylist()]
+        if isinstance(ids, ParquetTable)
+        else ids.to_list()
+    }

@@ -149,11 +149,11 @@ def fit_density(
         return fit_dirichlet(rows, observed, names)
     if kind == "discrete":
         return fit_discrete(rows, observed, groups, names)
-    rank = _rank(kind, *rows.shape, complete=bool(observed.all()))
+    rank = rank_of(kind, *rows.shape, complete=bool(observed.all()))
     return _fit_gaussian(rows if spoil else np.array(rows, dtype=np.float64), observed, rank, within)
 
 
-def _rank(kind: str, n: int, d: int, *, complete: bool) -> int:
+def rank_of(kind: str, n: int, d: int, *, complete: bool) -> int:
     """How many directions features share: d for a full covariance, 0 for none."""
     full, most = d + d * (d + 1) // 2, _PARAMETERS_PER_POINT * n
     if kind == "gaussian_diagonal" or not complete:
@@ -181,17 +181,53 @@ def _fit_gaussian(
     centred[~observed] = 0.0
     counts = np.maximum(observed.sum(axis=0), 1)
     variances = np.concatenate([np.square(centred[:, some]).sum(axis=0) for some in by_columns(n, d)]) / counts
-    drawn = variances if within is None else (counts * variances + _ROWS_WITHIN * within) / (counts + _ROWS_WITHIN)
+    drawn = variances if within is None else _drawn(counts, variances, within)
     if rank == 0:
         return Gaussian(mean, drawn)
     covariance = centred.T @ centred / n
-    covariance *= 1.0 - shrinkage(centred, spoil=True)
-    growth = np.sqrt(np.divide(drawn, variances, out=np.ones(d), where=variances > 0))
+    return _correlated(mean, covariance, variances, drawn, shrinkage(centred, spoil=True), rank)
+
+
+def _correlated(
+    mean: FloatArray, covariance: FloatArray, variances: FloatArray, drawn: FloatArray, shrunk: float, rank: int
+) -> Gaussian | LowRankGaussian:
+    """From a covariance, which is spoilt; what its variances become, and how far correlations are shrunk."""
+    covariance *= 1.0 - shrunk
+    growth = np.sqrt(np.divide(drawn, variances, out=np.ones(len(mean)), where=variances > 0))
     covariance *= np.outer(growth, growth)
     np.fill_diagonal(covariance, drawn)
-    if rank == d:
+    if rank == len(mean):
         return Gaussian(mean, covariance)
     return LowRankGaussian(mean, *_leading(covariance, rank))
+
+
+def gaussian_of_moments(
+    n: int,
+    counts: FloatArray,
+    mean: FloatArray,
+    variances: FloatArray,
+    moments: tuple[FloatArray, FloatArray] | None,
+    rank: int,
+    within: FloatArray,
+) -> Gaussian | LowRankGaussian:
+    """The density of :func:`fit_density` from sums over n rows: cells, means and variances of every feature, and, where
+    features share directions (``rank``), the mean products of centred cells and of their squares, two by two.
+    """
+    drawn = _drawn(counts, variances, within)
+    if rank == 0 or moments is None:
+        return Gaussian(mean, drawn)
+    second, fourth = moments
+    varies = variances > 0
+    shrunk = 1.0
+    if n >= 2 and varies.sum() >= 2:
+        spread = np.sqrt(variances[varies])
+        some, apart = np.ix_(varies, varies), np.outer(spread, spread)
+        shrunk = _intensity(np.square(second[some] / apart), fourth[some] / np.square(apart), n)
+    return _correlated(mean, second.copy(), variances, drawn, shrunk, rank)
+
+
+def _drawn(counts: FloatArray | IntArray, variances: FloatArray, within: FloatArray) -> FloatArray:
+    return np.asarray((counts * variances + _ROWS_WITHIN * within) / (counts + _ROWS_WITHIN))
 
 
 def shrinkage(centred: FloatArray, *, spoil: bool = False) -> float:
@@ -212,7 +248,12 @@ def shrinkage(centred: FloatArray, *, spoil: bool = False) -> float:
     squared = np.square(z.T @ z / n)
     np.square(z, out=z)
     fourth = np.concatenate([np.array(z[:, some]).T @ z for some in by_columns(*z.shape)])
-    spread = (fourth / n - squared) / (n - 1)
+    return _intensity(squared, fourth / n, n)
+
+
+def _intensity(squared: FloatArray, fourth: FloatArray, n: int) -> float:
+    """Λ from squared correlations and the mean products of squared cells; the former are spoilt."""
+    spread = (fourth - squared) / (n - 1)
     np.fill_diagonal(squared, 0.0)
     np.fill_diagonal(spread, 0.0)
     return float(np.clip(spread.sum() / squared.sum(), 0.0, 1.0)) if squared.any() else 1.0

@@ -11,6 +11,7 @@ from scipy.special import gammaln, polygamma, psi
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import DensityError, quote
 
+_STRAYS = ("an empty cell", "a cell below 0")
 _TOLERANCE = 0.01  # of the total: percentages that were rounded need not add up to 100
 _LARGEST = 1e6  # the sum of alpha; equal rows would have it infinite
 _STEPS = 100
@@ -89,38 +90,57 @@ def fit_dirichlet(rows: FloatArray, observed: BoolArray, names: Sequence[object]
     shares = rows / rows.sum(axis=1, keepdims=True)
     occurs = (rows > 0).any(axis=0)
     alpha = np.zeros(rows.shape[1])
-    alpha[occurs] = _maximum_likelihood(_without_zeros(shares[:, occurs]))
+    filled = _without_zeros(shares[:, occurs])
+    alpha[occurs] = maximum_likelihood(
+        filled.mean(axis=0), np.log(filled).mean(axis=0), float(filled.var(axis=0).sum())
+    )
     return Dirichlet.of(alpha, total)
 
 
 def _total(rows: FloatArray, observed: BoolArray, names: Sequence[object]) -> float:
-    seen = []
-    gaps, negative = ~observed, observed & (rows < 0)
-    if gaps.any():
-        seen.append(_where("an empty cell", gaps, names))
-    if negative.any():
-        seen.append(_where("a cell below 0", negative, names))
-    sums = np.where(observed, rows, 0.0).sum(axis=1)
-    total = float(np.median(sums))
-    if not seen:
-        off = ~(np.abs(sums - total) <= _TOLERANCE * total) | (total <= 0)
-        if off.any():
-            seen.append(f"{off.sum()} of {len(rows)} rows do not add up to the usual total of a row, or add up to 0")
-    if seen:
-        raise DensityError(
-            "the density 'dirichlet' needs compositions: rows without empty cells, without cells below 0, that all add up "
-            f"to the same total (to within 1 %). Here, {'; '.join(seen)}. "
-            "Try density='gaussian', or see that the table has all parts of the composition, divided by the row's total."
-        )
+    total = float(np.median(np.where(observed, rows, 0.0).sum(axis=1)))
+    found = Strays(names)
+    found.look(rows, observed, total)
+    found.refuse()
     return total
 
 
-def _where(what: str, cells: BoolArray, names: Sequence[object]) -> str:
-    columns = np.flatnonzero(cells.any(axis=0))
-    return (
-        f"{cells.any(axis=1).sum()} of {len(cells)} rows have {what} "
-        f"(in {len(columns)} of {cells.shape[1]} columns: {quote(names[int(k)] for k in columns)})"
-    )
+class Strays:
+    """Rows that are no compositions: how many, of how many, and in which columns."""
+
+    def __init__(self, names: Sequence[object]) -> None:
+        self._names = names
+        self._n = self._off = 0
+        self._rows = dict.fromkeys(_STRAYS, 0)
+        self._columns = {what: np.zeros(len(names), dtype=np.bool_) for what in _STRAYS}
+
+    def look(self, rows: FloatArray, observed: BoolArray, total: float) -> None:
+        """At some more rows."""
+        self._n += len(rows)
+        for what, cells in zip(_STRAYS, (~observed, observed & (rows < 0)), strict=True):
+            self._rows[what] += int(cells.any(axis=1).sum())
+            self._columns[what] |= cells.any(axis=0)
+        sums = np.where(observed, rows, 0.0).sum(axis=1)
+        self._off += int((~(np.abs(sums - total) <= _TOLERANCE * total) | (total <= 0)).sum())
+
+    def refuse(self) -> None:
+        """Say so if there are any."""
+        seen = [self._where(what) for what, n in self._rows.items() if n]
+        if not seen and self._off:
+            seen.append(f"{self._off} of {self._n} rows do not add up to the usual total of a row, or add up to 0")
+        if seen:
+            raise DensityError(
+                "the density 'dirichlet' needs compositions: rows without empty cells, without cells below 0, that all add "
+                f"up to the same total (to within 1 %). Here, {'; '.join(seen)}. "
+                "Try density='gaussian', or see that the table has all parts of the composition, divided by the row's total."
+            )
+
+    def _where(self, what: str) -> str:
+        columns = np.flatnonzero(self._columns[what])
+        return (
+            f"{self._rows[what]} of {self._n} rows have {what} "
+            f"(in {len(columns)} of {len(self._names)} columns: {quote(self._names[int(k)] for k in columns)})"
+        )
 
 
 def _without_zeros(shares: FloatArray) -> FloatArray:
@@ -129,14 +149,14 @@ def _without_zeros(shares: FloatArray) -> FloatArray:
     return np.asarray(filled / filled.sum(axis=1, keepdims=True))
 
 
-def _maximum_likelihood(shares: FloatArray) -> FloatArray:
-    """Newton's method (Minka 2000, Estimating a Dirichlet distribution): the likelihood is concave, its Hessian a diagonal
+def maximum_likelihood(mean: FloatArray, logs: FloatArray, spread: float) -> FloatArray:
+    """Alpha from the mean shares, the means of their logarithms and the sum of their variances.
+
+    Newton's method (Minka 2000, Estimating a Dirichlet distribution): the likelihood is concave, its Hessian a diagonal
     plus a constant. Steps are halved until they climb.
     """
-    mean, logs = shares.mean(axis=0), np.log(shares).mean(axis=0)
     if len(mean) == 1:
         return np.ones(1)
-    spread = shares.var(axis=0).sum()
     start = (mean * (1 - mean)).sum() / spread - 1 if spread > 0 else np.inf
     alpha = mean * np.clip(start, 1e-2, _LARGEST)
     height = _likelihood(alpha, logs)

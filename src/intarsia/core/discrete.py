@@ -122,16 +122,22 @@ def fit_discrete(
     blocks = [
         _block(rows, observed, columns) for columns in (*(single[k : k + 1] for k in range(len(single))), *groups)
     ]
+    check_codes(blocks, rows.shape[1], names)
+    for k, block in enumerate(blocks[len(single) :]):
+        seen = rows[np.ix_(observed[:, block.columns].all(axis=1), block.columns)]
+        check_group(k, block, names, seen, np.ones(len(seen), dtype=np.intp))
+    return Discrete(tuple(blocks))
+
+
+def check_codes(blocks: Sequence[Block], n_columns: int, names: Sequence[object]) -> None:
+    """Refuse columns with so many values that they are no codes."""
     many = {int(b.columns[0]): len(b.outcomes) for b in blocks if len(b.columns) == 1 and len(b.outcomes) > MOST_CODES}
     if many:
         raise DensityError(
             f"the density 'discrete' needs codes: columns with at most {MOST_CODES} different values. Here, {len(many)} of "
-            f"{rows.shape[1]} columns have up to {max(many.values())}: {quote(names[k] for k in many)}. "
+            f"{n_columns} columns have up to {max(many.values())}: {quote(names[k] for k in many)}. "
             "Try density='gaussian', or put such columns into a few classes."
         )
-    for k, block in enumerate(blocks[len(single) :]):
-        _check_group(k, block, names, rows[np.ix_(observed[:, block.columns].all(axis=1), block.columns)])
-    return Discrete(tuple(blocks))
 
 
 def _block(rows: FloatArray, observed: BoolArray, columns: IntArray) -> Block:
@@ -140,9 +146,10 @@ def _block(rows: FloatArray, observed: BoolArray, columns: IntArray) -> Block:
     return Block(columns, outcomes, counts / max(len(seen), 1))
 
 
-def _check_group(k: int, block: Block, names: Sequence[object], rows: FloatArray) -> None:
+def check_group(k: int, block: Block, names: Sequence[object], rows: FloatArray, times: IntArray) -> None:
+    """Refuse columns that are not one-hot coded; ``rows`` are those that are filled, each so many ``times``."""
     strange = ((rows != 0) & (rows != 1)).any(axis=0)
-    several = int(((rows == 1).sum(axis=1) > 1).sum())
+    several = int(times[(rows == 1).sum(axis=1) > 1].sum())
     if len(rows) and not strange.any() and not several:
         return
     seen = (
@@ -151,7 +158,7 @@ def _check_group(k: int, block: Block, names: Sequence[object], rows: FloatArray
         else f"{strange.sum()} of its {len(block.columns)} columns have other values ("
         f"{quote(names[m] for m in block.columns[strange])})"
         if strange.any()
-        else f"{several} of {len(rows)} rows have more than one 1"
+        else f"{several} of {int(times.sum())} rows have more than one 1"
     )
     raise DensityError(
         f"group {k} is not one-hot coded, which needs cells of 0 and 1 and at most one 1 per row: {seen}. "

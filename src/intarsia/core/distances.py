@@ -175,10 +175,15 @@ def misfit(distances: FloatArray, observed: BoolArray, extent: Extent, metric: M
     compared with any centre counts as the whole extent away.
     """
     closest = np.where(np.isnan(distances), np.inf, distances).min(axis=1, initial=np.inf)
+    return float(misfit_of_rows(closest, observed, extent, metric).sum())
+
+
+def misfit_of_rows(closest: FloatArray, observed: BoolArray, extent: Extent, metric: Metric) -> FloatArray:
+    """What each row adds to :func:`misfit`, from its distance to the nearest centre; infinite if it has none."""
     reach = np.empty(len(observed))
     for some in by_rows(*observed.shape):
         reach[some] = phi_of_pairs(extent.high, extent.low, observed[some] & extent.varies, metric)
-    return float(np.square(np.where(np.isfinite(closest), closest, 1.0) * reach).sum())
+    return np.square(np.where(np.isfinite(closest), closest, 1.0) * reach)
 
 
 def nearest(distances: FloatArray) -> IntArray:

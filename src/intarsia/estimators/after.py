@@ -17,6 +17,7 @@ from intarsia.estimators.tables import is_many, keyed
 from intarsia.exceptions import MixedKindsError, UnknownFeaturesError, quote
 from intarsia.frames import Table, native_table, read_table, without_empty_columns
 from intarsia.results import GlobalModel, Outcome
+from intarsia.streams import as_parquet, is_parquet
 
 
 class Imputed(NamedTuple):
@@ -44,18 +45,31 @@ class Closeness:
 
 
 def all_tables(model: GlobalModel, tables: Any) -> Iterator[Table]:
-    """One table or many, through the gate."""
-    if is_many(tables):
-        yield from (read_table(table, str(key), model.levels) for key, table in keyed(tables).items())
-    else:
-        yield read_table(tables, "new rows", model.levels)
+    """One table or many, through the gate; one on disk in parts."""
+    named = keyed(tables) if is_many(tables) else {"new rows": tables}
+    for key, table in named.items():
+        yield from _parts(model, table, str(key))
 
 
 def each(model: GlobalModel, tables: Any, ask: Callable[[Table], Any]) -> Any:
-    """The answer for one table, or a dict of answers for several."""
+    """The answer for one table, or a dict of answers for several; that for one on disk is put together from its parts."""
     if is_many(tables):
-        return {key: ask(read_table(table, str(key), model.levels)) for key, table in keyed(tables).items()}
-    return ask(read_table(tables, "new rows", model.levels))
+        return {key: _asked(model, table, str(key), ask) for key, table in keyed(tables).items()}
+    return _asked(model, tables, "new rows", ask)
+
+
+def _asked(model: GlobalModel, table: Any, owner: str, ask: Callable[[Table], Any]) -> Any:
+    if not is_parquet(table):
+        return ask(read_table(table, owner, model.levels))
+    parts = [ask(part) for part in _parts(model, table, owner)]
+    return np.concatenate(parts) if parts else ask(read_table(as_parquet(table).empty(), owner, model.levels))
+
+
+def _parts(model: GlobalModel, table: Any, owner: str) -> Iterator[Table]:
+    if is_parquet(table):
+        yield from (read_table(part, owner, model.levels) for part in as_parquet(table).tables())
+    else:
+        yield read_table(table, owner, model.levels)
 
 
 def known_columns(model: GlobalModel, table: Table) -> Table:

@@ -29,9 +29,10 @@ from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
 from intarsia.exceptions import MissingCellsError, SettingError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.frames import Table, read_table, settle_missing, table_of
-from intarsia.participant import Gate, Participant
+from intarsia.participant import Gate, participant_for
 from intarsia.policy import OPEN, ReleasePolicy
 from intarsia.runtime import InProcessRuntime, Recorder, Watcher, drive
+from intarsia.streams import AnyTable, take_in
 
 MISSING = ("observed", "error", "impute", "drop")
 OBSERVED = MISSING[0]
@@ -73,30 +74,32 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         many = is_many(tables)
         if many:
             named = keyed(tables)
-            read: dict[Hashable, Table] = read_tables(named, for_each(self.missing, list(named), "missing"))
+            read: dict[Hashable, AnyTable] = read_tables(named, for_each(self.missing, list(named), "missing"))
         else:
             read = {_PLAIN: self._plain(tables)}
         result = self._run(read, watcher)
         self._keep(result, plain=not many)
         return result
 
-    def fit_handed_over(self, tables: dict[Hashable, Table], watcher: Watcher | None = None) -> ClusteringResult:
+    def fit_handed_over(self, tables: dict[Hashable, AnyTable], watcher: Watcher | None = None) -> ClusteringResult:
         """Like ``fit_result`` for tables that were read already, and are not needed any more: the mapping is emptied.
 
         So nobody holds a row twice.
         """
         self._check_settings()
         missing = for_each(self.missing, list(tables), "missing")
-        tables.update({key: settle_missing(table, missing[str(key)] or OBSERVED) for key, table in tables.items()})
+        for key, table in tables.items():
+            if isinstance(table, Table):
+                tables[key] = settle_missing(table, missing[str(key)] or OBSERVED)
         result = self._run(tables, watcher)
         self._keep(result, plain=False)
         return result
 
-    def _plain(self, X: Any) -> Table:
+    def _plain(self, X: Any) -> AnyTable:
         """One table through our gate, one matrix through scikit-learn's."""
         check_one(X)
         if has_text_names(X):
-            table = settle_missing(read_table(X, _PLAIN), self._missing_of_one)
+            table = take_in(X, _PLAIN, self._missing_of_one)
             self.feature_names_in_ = np.array(table.given_names, dtype=object)
             self.n_features_in_ = len(table.given_names)
             return table
@@ -114,7 +117,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     def _missing_of_one(self) -> str:
         return str(for_each(self.missing, [_PLAIN], "missing")[_PLAIN] or OBSERVED)
 
-    def _run(self, tables: dict[Hashable, Table], watcher: Watcher | None = None) -> ClusteringResult:
+    def _run(self, tables: dict[Hashable, AnyTable], watcher: Watcher | None = None) -> ClusteringResult:
         """Run the algorithm over tables that are taken out of the mapping: a participant has rows of its own."""
         keys = {str(key): key for key in tables}
         names_of = {str(key): table.given_names for key, table in tables.items()}
@@ -131,7 +134,9 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         seed, recorder = _seed(self.random_state), Recorder(watcher)
         algorithm, start = self._for(list(tables), seed), Start(self, seed)
         participants = [
-            Participant(tables.pop(key), local[name], self.metric, missing[name] or OBSERVED, Gate(rules[name] or OPEN))
+            participant_for(
+                tables.pop(key), local[name], self.metric, missing[name] or OBSERVED, Gate(rules[name] or OPEN)
+            )
             for name, key in keys.items()
         ]
         outcome = drive(algorithm, InProcessRuntime(participants, recorder), recorder)

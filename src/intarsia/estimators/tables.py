@@ -8,12 +8,13 @@ from typing import Any
 from scipy.sparse import issparse
 
 from intarsia.exceptions import InputError, SettingError, TableTypeError, quote
-from intarsia.frames import Table, column_names, is_table, is_writable, read_table, settle_missing
+from intarsia.frames import column_names, is_table, is_writable
+from intarsia.streams import AnyTable, is_parquet, take_in
 
 
 def is_many(tables: Any) -> bool:
     """Whether this is a mapping or collection of tables, rather than one table or matrix."""
-    if issparse(tables) or is_table(tables):  # some sparse matrices are mappings, too
+    if issparse(tables) or is_table(tables) or is_parquet(tables):  # some sparse matrices are mappings, too
         return False
     if isinstance(tables, Mapping | ValuesView | Iterator):
         return True
@@ -24,18 +25,24 @@ def is_many(tables: Any) -> bool:
 
 
 def _meant_as_table(thing: Any) -> bool:
-    return is_table(thing) or thing is None or isinstance(thing, str) or getattr(thing, "ndim", 0) == 2
+    return (
+        is_table(thing)
+        or is_parquet(thing)
+        or thing is None
+        or isinstance(thing, str)
+        or getattr(thing, "ndim", 0) == 2
+    )
 
 
 def has_text_names(table: Any) -> bool:
     """Whether this is one table, some column of which has a name. (pandas numbers the columns of a matrix.)"""
-    return is_table(table) and any(isinstance(name, str) for name in column_names(table) or ())
+    return is_parquet(table) or (is_table(table) and any(isinstance(name, str) for name in column_names(table) or ()))
 
 
 def check_one(table: Any) -> None:
     """Refuse what is neither tables nor a matrix before scikit-learn does so in its own words."""
     like_a_matrix = hasattr(table, "__array__") or hasattr(table, "shape") or isinstance(table, list | tuple)
-    if not like_a_matrix and not is_table(table):
+    if not like_a_matrix and not is_table(table) and not is_parquet(table):
         raise TableTypeError(
             f"tables were expected, and a {type(table).__name__} was given. Hint: pass a mapping or a list of pandas, "
             "polars or pyarrow tables, one per participant, or one matrix."
@@ -59,12 +66,9 @@ def keyed(tables: Any) -> dict[Hashable, Any]:
     return found
 
 
-def read_tables(tables: Mapping[Hashable, Any], missing: Mapping[str, Any]) -> dict[Hashable, Table]:
+def read_tables(tables: Mapping[Hashable, Any], missing: Mapping[str, Any]) -> dict[Hashable, AnyTable]:
     """Every participant's table, through the gate."""
-    return {
-        key: settle_missing(read_table(table, str(key)), missing[str(key)] or "observed")
-        for key, table in tables.items()
-    }
+    return {key: take_in(table, str(key), missing[str(key)] or "observed") for key, table in tables.items()}
 
 
 def for_each(setting: Any, keys: Sequence[Hashable], name: str) -> dict[str, Any]:

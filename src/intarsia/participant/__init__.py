@@ -1,6 +1,23 @@
 """A participant's side: owns private rows, hands out summaries."""
 
+from typing import Any
+
+from intarsia.core.distances import Metric
+from intarsia.frames import Table
+from intarsia.participant.base import Responder
 from intarsia.participant.gate import Gate, Journal
 from intarsia.participant.responder import Participant
+from intarsia.participant.streamed import StreamedParticipant
+from intarsia.streams import StreamedTable
 
-__all__ = ["Gate", "Journal", "Participant"]
+
+def participant_for(
+    table: Table | StreamedTable, local: Any, metric: Metric, missing: str, gate: Gate | None = None
+) -> Responder:
+    """Whoever holds this table, in memory or on disk."""
+    if isinstance(table, StreamedTable):
+        return StreamedParticipant(table, local, metric, missing, gate)
+    return Participant(table, local, metric, missing, gate)
+
+
+__all__ = ["Gate", "Journal", "Participant", "Responder", "StreamedParticipant", "participant_for"]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,8 +27,8 @@ except ImportError:  # where there are no such locks, there is one process for e
     fcntl = None  # type: ignore[assignment]
 
 from intarsia.core.agglomeration import renumber
-from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, counts_of_rows
-from intarsia.core.distances import extent_of, nearest_centre, rescaled_distances
+from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, counts_of_rows, merge
+from intarsia.core.distances import Extent, extent_of, nearest_centre, rescaled_distances
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import ReleaseError, TooFewRowsError, quote
 from intarsia.frames import Category, Table, without_empty_columns
@@ -49,6 +49,7 @@ from intarsia.messages import (
 from intarsia.participant.local import LEFT_OUT, Rows
 from intarsia.policy import OPEN, ReleasePolicy
 from intarsia.releases import fields_of, rows_behind, tag_of
+from intarsia.streams import StreamedTable
 
 _EXTREMES = ("minmax", "robust")
 _SINGLE_CELLS = ("low", "high", "quantiles")
@@ -111,6 +112,32 @@ def _append(file: IO[bytes], entry: Mapping[str, Any]) -> None:
     os.fsync(file.fileno())
 
 
+class Cells(NamedTuple):
+    """How many rows there are, and how many cells of every feature are filled."""
+
+    n_rows: int
+    filled: IntArray
+
+    @classmethod
+    def of(cls, observed: BoolArray) -> Cells:
+        """Of rows × features."""
+        return cls(len(observed), observed.sum(axis=0))
+
+
+class Crossing(NamedTuple):
+    """Two ways to put the same rows into clusters: rows and cells of each cluster by the one and by the other, and of
+    every two clusters that have rows in common.
+    """
+
+    sizes: IntArray
+    counts: FloatArray
+    old_sizes: IntArray
+    old_counts: FloatArray
+    pairs: IntArray
+    rows: IntArray
+    cells: FloatArray
+
+
 class Gate:
     """One participant's rules at work."""
 
@@ -142,13 +169,49 @@ class Gate:
         known = {name: self._without_rare(category) for name, category in table.categories.items()}
         table = replace(table, categories=known)
         sparse = [name for name, there in table.filled.items() if there.sum() < self.fewest]
-        self._left_out["columns"] += len(sparse)
-        if len(sparse) == len(table.given_names):
+        self._check_sparse(table.owner, sparse, table.given_names)
+        return without_empty_columns(table, fewest=self.fewest)
+
+    def prepare_stream(self, table: StreamedTable) -> StreamedTable:
+        """The same for a table that is not in memory."""
+        if len(table) < self.fewest:
             raise TooFewRowsError(
-                f"every column of {table.owner!r} has fewer than {self.fewest} filled cells: {quote(sparse)}. "
+                f"{table.owner!r} has fewer than the {self.fewest} rows that its release rules ask for, so it takes no part."
+            )
+        kept = {name: {w for w, n in levels.items() if n >= self.fewest} for name, levels in table.counted.items()}
+        self._left_out["levels"] += sum(len(levels) - len(kept[name]) for name, levels in table.counted.items())
+        table = table.with_levels(kept)
+        sparse = [name for name, n in table.filled.items() if n < self.fewest]
+        self._check_sparse(table.owner, sparse, table.given_names)
+        return table.without(set(sparse))
+
+    def _check_sparse(self, owner: str, sparse: Sequence[str], names: Sequence[str]) -> None:
+        self._left_out["columns"] += len(sparse)
+        if len(sparse) == len(names):
+            raise TooFewRowsError(
+                f"every column of {owner!r} has fewer than {self.fewest} filled cells: {quote(sparse)}. "
                 "Its release rules leave nothing to take part with."
             )
-        return without_empty_columns(table, fewest=self.fewest)
+
+    def settle_sizes(self, centres: MaskedCentroids, sizes: IntArray, extent: Extent) -> IntArray:
+        """Which local cluster each becomes, −1 for those left out: :meth:`settle` where every row is in a cluster."""
+        if sizes.min() >= self.fewest:
+            return np.arange(len(sizes))
+        if self.policy.small == "withhold":
+            new = np.where(hidden_sizes(sizes, self.fewest), -1, np.arange(len(sizes)))
+        else:
+            new = merged_small(centres, sizes, extent, self.fewest)
+        if not (new >= 0).any():
+            raise self._all_small(len(sizes))
+        new[new >= 0] = renumber(new[new >= 0])
+        self._now["clusters"] += len(sizes) - (int(new.max()) + 1)
+        return new
+
+    def _all_small(self, n_clusters: int) -> TooFewRowsError:
+        return TooFewRowsError(
+            f"all {n_clusters} local clusters have fewer than the {self.fewest} rows that the release rules here ask for. "
+            "Hint: ask for fewer local clusters."
+        )
 
     def _without_rare(self, category: Category) -> Category:
         """Levels that too few rows have are empty cells, and their names stay at home."""
@@ -244,10 +307,7 @@ class Gate:
             _merge_small(labels, rows.values, rows.observed, self.fewest)
         inside = labels >= 0
         if not inside.any():
-            raise TooFewRowsError(
-                f"all {before} local clusters have fewer than the {self.fewest} rows that the release rules here ask for. "
-                "Hint: ask for fewer local clusters."
-            )
+            raise self._all_small(before)
         labels[inside] = renumber(labels[inside])
         self._now["clusters"] += before - (int(labels.max()) + 1)
         return self.gather(labels, rows) if self.policy.small == "merge" else labels
@@ -274,21 +334,23 @@ class Gate:
         self._now["entries"] += int(few.sum())
         return MaskedCentroids.of(centroids.values, np.where(few, 0.0, centroids.counts)) if few.any() else centroids
 
-    def apart(self, parts: Sequence[Refined], groups: Sequence[IntArray], observed: BoolArray) -> tuple[Refined, ...]:
+    def apart(
+        self, parts: Sequence[Refined], crossing: Callable[[int, int], Crossing], cells: Cells
+    ) -> tuple[Refined, ...]:
         """Answers about several sets of centroids, of which none is another's but for a few rows.
 
         Where a cluster has the same rows as one of an earlier set, or quite other ones, both are told of. Where fewer rows
         than the rules ask for are in only one of the two, their difference would be a sum over these: what was told of the
         earlier one is told again in the place of the later one. If that were the only such cluster, all the others would
         tell of it, so that the next smallest is hidden. Entries that few cells of a column tell apart are hidden likewise.
-        ``groups`` are the clusters of the rows by each set, −1 for none.
+        ``crossing`` tells of the clusters of the rows by one set, and by an earlier one.
         """
         told: list[Refined] = []
-        for part, labels in zip(parts, groups, strict=True):
+        for at, part in enumerate(parts):
             few = np.zeros(part.counts.shape, dtype=np.bool_)
             instead = np.full((len(part.sizes), 2), -1, dtype=np.intp)  # a set, and one of its clusters
-            for n, (before, old) in enumerate(zip(told, groups, strict=False)):
-                close, close_cells = _differ_by_few(labels, old, part, before, observed, self.fewest)
+            for n, before in enumerate(told if self.fewest > 1 else ()):  # otherwise nothing is too few
+                close, close_cells = _differ_by_few(crossing(at, n), part, before, self.fewest)
                 few |= close_cells
                 new = (close >= 0) & (instead[:, 0] < 0)
                 instead[new, 0], instead[new, 1] = n, close[new]
@@ -298,16 +360,16 @@ class Gate:
             self._now["entries"] += int((few & ~hidden[:, None] & (part.counts > 0)).sum())
             counts, values = (np.where(few, 0.0, numbers) for numbers in (part.counts, part.values))
             kept = msgspec.structs.replace(part, values=values, counts=counts, sizes=np.where(hidden, 0, part.sizes))
-            told.append(_with_earlier(kept, told, instead, observed))
+            told.append(_with_earlier(kept, told, instead, cells))
         return tuple(told)
 
-    def release(self, request: Request, reply: Reply, observed: BoolArray) -> Reply:
-        """What may leave of a reply about rows of which these cells are there; written down before it does."""
+    def release(self, request: Request, reply: Reply, cells: Cells) -> Reply:
+        """What may leave of a reply about rows of which so many cells are there; written down before it does."""
         match reply:
             case Refinement():
-                reply = msgspec.structs.replace(reply, refined=tuple(self._refined(p, observed) for p in reply.refined))
+                reply = msgspec.structs.replace(reply, refined=tuple(self._refined(p, cells) for p in reply.refined))
             case Labelled():
-                reply = self._labelled(reply, observed)
+                reply = self._labelled(reply, cells)
             case _:
                 pass
         if self.policy.round_counts_to > 1:
@@ -319,29 +381,29 @@ class Gate:
         self._write_down(request, reply)
         return reply
 
-    def _refined(self, part: Refined, observed: BoolArray) -> Refined:
-        hidden, few = self._hidden(part.sizes, part.counts, observed)
+    def _refined(self, part: Refined, cells: Cells) -> Refined:
+        hidden, few = self._hidden(part.sizes, part.counts, cells)
         counts = np.where(few, 0.0, part.counts)
         gone = hidden | ~(counts > 0).any(axis=1)
         return msgspec.structs.replace(
             part, values=np.where(few, 0.0, part.values), counts=counts, sizes=np.where(gone, 0, part.sizes)
         )
 
-    def _labelled(self, reply: Labelled, observed: BoolArray) -> Labelled:
-        hidden, few = self._hidden(reply.sizes, reply.counts, observed)
+    def _labelled(self, reply: Labelled, cells: Cells) -> Labelled:
+        hidden, few = self._hidden(reply.sizes, reply.counts, cells)
         sizes = np.where(hidden, 0, reply.sizes)
         if reply.counts is None or reply.squares is None:
             return msgspec.structs.replace(reply, sizes=sizes)
         counts, squares = (np.where(few, 0.0, part) for part in (reply.counts, reply.squares))
         return msgspec.structs.replace(reply, sizes=sizes, counts=counts, squares=squares)
 
-    def _hidden(self, sizes: IntArray, counts: FloatArray | None, observed: BoolArray) -> tuple[BoolArray, BoolArray]:
+    def _hidden(self, sizes: IntArray, counts: FloatArray | None, cells: Cells) -> tuple[BoolArray, BoolArray]:
         """Which groups, and which entries of all groups, are not told of."""
-        hidden = hidden_sizes(sizes, self.fewest, len(observed) - int(sizes.sum()))
+        hidden = hidden_sizes(sizes, self.fewest, cells.n_rows - int(sizes.sum()))
         self._now["clusters"] += int(hidden.sum())
         few = np.repeat(hidden[:, None], 0 if counts is None else counts.shape[1], axis=1)
         if counts is not None:
-            few = hidden_entries(counts, observed.sum(axis=0), self.fewest, few)
+            few = hidden_entries(counts, cells.filled, self.fewest, few)
             self._now["entries"] += int((few & ~hidden[:, None] & (counts > 0)).sum())
         return hidden, few
 
@@ -457,36 +519,41 @@ def hidden_entries(
         hidden[np.where(told, counts, np.inf)[:, few].argmin(axis=0), few] = True
 
 
-def _differ_by_few(
-    labels: IntArray, old: IntArray, part: Refined, before: Refined, observed: BoolArray, fewest: int
-) -> tuple[IntArray, BoolArray]:
-    """By cluster, one that was told of and has the same rows but for a few, −1 if none; entries like that."""
-    close, close_cells = np.full(len(part.sizes), -1, dtype=np.intp), np.zeros(part.counts.shape, dtype=np.bool_)
-    n, n_old = len(part.sizes), len(before.sizes)
-    if fewest == 1:  # nothing is too few
-        return close, close_cells
-    mine, sizes = counts_of_rows(observed, labels, n), np.bincount(labels[labels >= 0], minlength=n)
-    theirs, old_sizes = counts_of_rows(observed, old, n_old), np.bincount(old[old >= 0], minlength=n_old)
+def crossing(labels: IntArray, old: IntArray, observed: BoolArray, n: int, n_old: int) -> Crossing:
+    """Of rows that are at hand, by their labels; −1 for none."""
     both = (labels >= 0) & (old >= 0)
     pairs, index, shared = np.unique(labels[both] * n_old + old[both], return_inverse=True, return_counts=True)
     at = np.full(len(labels), -1, dtype=np.intp)
     at[both] = index
-    cells = counts_of_rows(observed, at, len(pairs))
-    for k, j, rows, these in zip(pairs // n_old, pairs % n_old, shared, cells, strict=True):
-        if before.sizes[j] > 0 and 0 < sizes[k] + old_sizes[j] - 2 * rows < fewest:
+    return Crossing(
+        sizes=np.bincount(labels[labels >= 0], minlength=n),
+        counts=counts_of_rows(observed, labels, n),
+        old_sizes=np.bincount(old[old >= 0], minlength=n_old),
+        old_counts=counts_of_rows(observed, old, n_old),
+        pairs=np.column_stack([pairs // n_old, pairs % n_old]),
+        rows=shared,
+        cells=counts_of_rows(observed, at, len(pairs)),
+    )
+
+
+def _differ_by_few(both: Crossing, part: Refined, before: Refined, fewest: int) -> tuple[IntArray, BoolArray]:
+    """By cluster, one that was told of and has the same rows but for a few, −1 if none; entries like that."""
+    close, close_cells = np.full(len(part.sizes), -1, dtype=np.intp), np.zeros(part.counts.shape, dtype=np.bool_)
+    for (k, j), rows, these in zip(both.pairs, both.rows, both.cells, strict=True):
+        if before.sizes[j] > 0 and 0 < both.sizes[k] + both.old_sizes[j] - 2 * rows < fewest:
             close[k] = j
-        differ = mine[k] + theirs[j] - 2 * these
+        differ = both.counts[k] + both.old_counts[j] - 2 * these
         close_cells[k] |= (differ > 0) & (differ < fewest) & (before.counts[j] > 0)
     return close, close_cells
 
 
-def _with_earlier(part: Refined, told: Sequence[Refined], instead: IntArray, observed: BoolArray) -> Refined:
+def _with_earlier(part: Refined, told: Sequence[Refined], instead: IntArray, cells: Cells) -> Refined:
     """The same with what was told of earlier clusters in the place of some, unless that makes more rows than there are."""
     values, counts, sizes = part.values.copy(), part.counts.copy(), part.sizes.copy()
     for k in np.flatnonzero(instead[:, 0] >= 0):
         before, j = told[instead[k, 0]], instead[k, 1]
         values[k], counts[k], sizes[k] = before.values[j], before.counts[j], before.sizes[j]
-    if sizes.sum() > len(observed) or (counts.sum(axis=0) > observed.sum(axis=0)).any():
+    if sizes.sum() > cells.n_rows or (counts.sum(axis=0) > cells.filled).any():
         return part
     return msgspec.structs.replace(part, values=values, counts=counts, sizes=sizes)
 
@@ -503,21 +570,29 @@ def _not_alone(counts: FloatArray | IntArray, hidden: BoolArray) -> BoolArray:
 def _merge_small(labels: IntArray, rows: FloatArray, observed: BoolArray, fewest: int) -> None:
     """The smallest cluster joins the nearest, until none is too small; labels are changed in place."""
     extent = extent_of(rows, observed)
+    inside = labels >= 0
+    names, own = np.unique(labels[inside], return_inverse=True)
+    at = np.full(len(labels), -1, dtype=np.intp)
+    at[inside] = own
+    new = merged_small(
+        centroids_of_rows(rows, observed, at, len(names)), np.bincount(own, minlength=len(names)), extent, fewest
+    )
+    labels[inside] = np.where(new >= 0, names[new], LEFT_OUT)[own]
+
+
+def merged_small(centres: MaskedCentroids, sizes: IntArray, extent: Extent, fewest: int) -> IntArray:
+    """Which cluster each joins: the smallest goes to the nearest, until none is too small; −1 if all together are."""
+    joined = np.arange(len(sizes))
     while True:
-        names, sizes = np.unique(labels[labels >= 0], return_counts=True)
-        if sizes.min() >= fewest or len(names) == 1:
-            if sizes.min() < fewest:
-                labels[labels >= 0] = LEFT_OUT
-            return
-        smallest = int(sizes.argmin())
-        position = np.full(int(names.max()) + 1, -1, dtype=np.intp)
-        position[names] = np.arange(len(names))
-        own = np.where(labels >= 0, position[np.maximum(labels, 0)], -1)
-        centres = centroids_of_rows(rows, observed, own, len(names))
-        apart = rescaled_distances(
-            centres.values[[smallest]], centres.seen[[smallest]], centres.values, centres.seen, extent
-        )[0]
-        apart[smallest] = np.inf
-        labels[labels == names[smallest]] = names[
-            int(np.where(np.isnan(apart), np.finfo(np.float64).max, apart).argmin())
+        names, index = np.unique(joined, return_inverse=True)
+        now = np.bincount(index, weights=sizes).astype(np.intp)
+        if now.min() >= fewest or len(names) == 1:
+            return joined if now.min() >= fewest else np.full(len(sizes), -1, dtype=np.intp)
+        smallest = int(now.argmin())
+        means = merge(centres, index, len(names))
+        apart = rescaled_distances(means.values[[smallest]], means.seen[[smallest]], means.values, means.seen, extent)[
+            0
         ]
+        apart[smallest] = np.inf
+        nearest = int(np.where(np.isnan(apart), np.finfo(np.float64).max, apart).argmin())
+        joined[joined == names[smallest]] = names[nearest]

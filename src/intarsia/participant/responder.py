@@ -1,8 +1,7 @@
-"""A participant: owns private rows, answers requests with summaries, keeps the labels."""
+"""A participant with its rows in memory: answers requests with summaries, keeps the labels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import singledispatchmethod
 from typing import Any, NamedTuple
 
@@ -10,10 +9,8 @@ import msgspec
 import numpy as np
 
 from intarsia.core.alignment import compatible, local_start, match
-from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, squares_of_rows
+from intarsia.core.centroids import centroids_of_rows, squares_of_rows
 from intarsia.core.distances import (
-    LARGEST,
-    Extent,
     Metric,
     choose_centre,
     distances_to_centres,
@@ -23,23 +20,19 @@ from intarsia.core.distances import (
     nearest_centre,
 )
 from intarsia.core.features import FeatureSpace, indicators
-from intarsia.core.mixture import FARTHEST, SMALLEST, Mixture, likeliest
+from intarsia.core.mixture import likeliest
 from intarsia.core.pieces import by_rows
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.core.units import Statistics, choose_units, in_units, statistics_of
-from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, TooFewRowsError
+from intarsia.core.units import choose_units, in_units, statistics_of
+from intarsia.exceptions import ProtocolError
 from intarsia.frames import Table
 from intarsia.messages import (
-    MOST_JOINT_LEVELS,
-    MOST_SETS,
     Assign,
     Centres,
     Columns,
     Describe,
     Description,
-    Failure,
-    Gaussians,
     Label,
     Labelled,
     Moments,
@@ -47,20 +40,18 @@ from intarsia.messages import (
     Refined,
     Refinement,
     Reply,
-    Request,
     Summarize,
     encode,
 )
-from intarsia.participant.asked import MOST_ITERATIONS, check_asked, most_centres
-from intarsia.participant.gate import Gate
-from intarsia.participant.local import LEFT_OUT, NOISE, Chosen, LocalAlgorithm, Rows, Units, choose_labels
+from intarsia.participant.asked import MOST_ITERATIONS, most_centres
+from intarsia.participant.base import Responder, as_moments, sizes_of, units_of
+from intarsia.participant.gate import Cells, Crossing, Gate, crossing
+from intarsia.participant.local import LEFT_OUT, NOISE, Chosen, LocalAlgorithm, Rows, Units
 from intarsia.participant.summary import summarize
 
-_MOST_TRIED = 50  # numbers of clusters that a participant tries when nobody knows K
 
-
-class Participant:
-    """Whoever holds private rows. ``handle`` is the only way to ask it anything; rows and labels never leave by it."""
+class Participant(Responder):
+    """Whoever holds private rows in memory, and clusters them with an algorithm of its choice."""
 
     def __init__(
         self,
@@ -70,33 +61,23 @@ class Participant:
         missing: str = "observed",
         gate: Gate | None = None,
     ) -> None:
-        self.name = table.owner
-        self.last_error: Exception | None = None
-        self._gate = Gate() if gate is None else gate
+        super().__init__(table.owner, LocalAlgorithm(local, missing), metric, gate)
         table = self._gate.prepare(table)
         # rows in an order of their own for our k-means, so that the order they come in cannot matter; a local algorithm that
         # was given is used as it is, on the rows as they are
         self._order = np.arange(len(table)) if local is not None else _canonical_order(table.in_numbers())
         self._table = table.of_rows(self._order)
         self._layouts: dict[tuple[tuple[str, tuple[str, ...]], ...], Table] = {}
-        self._labels: IntArray | None = None
-        self._local_labels: IntArray | None = None
-        self._nearest_local: IntArray | None = None
         self._told_local: IntArray | None = None
-        self._observed = np.zeros((0, 0), dtype=np.bool_)  # as laid out for the last request
         self._clustered: dict[bytes, Chosen] = {}
-        self._local = LocalAlgorithm(local, missing, self._gate.is_discreet)
-        self._metric = metric
 
     @property
-    def labels(self) -> IntArray | None:
-        """The global cluster of each row, in the order of the table. For its owner; no message carries it."""
-        return self._in_given_order(self._labels)
+    def _levels(self) -> dict[str, tuple[str, ...]]:
+        return self._table.levels
 
     @property
-    def local_labels(self) -> IntArray | None:
-        """The local cluster of each row, in the order of the table."""
-        return self._in_given_order(None if self._local_labels is None else np.maximum(self._local_labels, -1))
+    def _most_centres(self) -> int:
+        return most_centres(len(self._table))
 
     def _in_given_order(self, labels: IntArray | None) -> IntArray | None:
         if labels is None:
@@ -104,22 +85,6 @@ class Participant:
         result = np.empty_like(labels)
         result[self._order] = labels
         return result
-
-    def handle(self, request: Request) -> Reply:
-        """Answer a request, or say why not: in names and counts only, whatever went wrong."""
-        self.last_error = None
-        try:
-            check_asked(self.name, request)
-            self._gate.admit(request)
-            return self._gate.release(request, self._answer(request), self._observed)
-        except IntarsiaError as error:
-            self.last_error = error
-            return Failure(error=type(error).__name__, message=_about(self.name, error))
-        except Exception as error:  # noqa: BLE001  (the text of a foreign exception may hold data, so it stays here)
-            self.last_error = error
-            kind, what = type(error).__name__, type(request).__name__
-            message = f"participant {self.name!r} failed with a {kind} while answering {what}"
-            return Failure(error=LocalAlgorithmError.__name__, message=message)
 
     @singledispatchmethod
     def _answer(self, request: Any) -> Reply:
@@ -138,10 +103,10 @@ class Participant:
         if request.columns is None:
             # one round: cluster in units of one's own, and let the coordinator find common ones
             said = statistics_of(table.values, table.observed, request.scale or "standard")
-            moments = None if request.scale is None else _as_moments(said)
+            moments = None if request.scale is None else as_moments(said)
             own = choose_units(said, request.scale, FeatureSpace(table.names).mask(indicators(self._table.levels)))
-            units = _units(own.shift, own.scale)
-        rows = Rows(table.values, table.observed, self._table.filled, self._groups(table), units)
+            units = units_of(own.shift, own.scale)
+        rows = Rows(table.values, table.observed, self._table.filled, self._groups(table.names), units)
         asked = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False, n_proxies=0))
         if asked not in self._clustered:  # asked again, it answers the same, and need not compute it twice
             self._clustered = {asked: self._cluster(rows, request)}
@@ -156,18 +121,21 @@ class Participant:
 
     @_answer.register
     def _(self, request: Refine) -> Reply:
-        if not 1 <= len(request.rivals) <= MOST_SETS:
-            raise ProtocolError(
-                f"participant {self.name!r} was sent {len(request.rivals)} sets of centroids, not 1 to {MOST_SETS}"
-            )
+        self._check_sets(request)
         parts, groups = zip(*(self._refined(centres, request) for centres in request.rivals), strict=True)
-        return Refinement(refined=self._gate.apart(parts, groups, self._observed))
+        observed = self._laid_out(request.columns).table.observed
+        sizes = [len(part.sizes) for part in parts]
+
+        def crossed(n: int, old: int) -> Crossing:
+            return crossing(groups[n], groups[old], observed, sizes[n], sizes[old])
+
+        return Refinement(refined=self._gate.apart(parts, crossed, self._cells))
 
     def _refined(self, sent: Centres, request: Refine) -> tuple[Refined, IntArray]:
         """What there is to say of a set of centroids, and which of them each row stands behind, −1 for none."""
         view = self._laid_out(request.columns)
         rows, observed = view.rows, view.table.observed
-        centres, extent = self._centres(sent, view.table)
+        centres, extent = self._centres(sent, len(view.table.names), self._most_centres)
         distance = distances_to_centres(rows, observed, centres.values, centres.seen, extent, self._metric)
         private = Rows(rows, observed, self._table.filled)
         used = np.zeros(len(rows), dtype=np.bool_)
@@ -189,7 +157,7 @@ class Participant:
             index = match(local, centres, extent, self._metric)
             known, mine = index >= 0, index[index >= 0]
             values[known], counts[known] = local.values[mine], local.counts[mine]
-            sizes[known] = _sizes(labels, len(local))[mine]
+            sizes[known] = sizes_of(labels, len(local))[mine]
             place = np.full(len(local) + 1, -1, dtype=np.intp)  # the last is that of rows in no cluster
             place[mine] = np.flatnonzero(known)
             behind = place[np.maximum(labels, -1)]
@@ -200,14 +168,14 @@ class Participant:
     def _(self, request: Label) -> Reply:
         view = self._laid_out(request.columns)
         rows, observed = view.rows, view.table.observed
-        centres, extent = self._centres(request.centres, view.table)
+        centres, extent = self._centres(request.centres, len(view.table.names), self._most_centres)
         if request.gaussians is None:
             own = nearest_centre(rows, observed, centres.values, centres.seen, extent, self._metric)
         else:
             own = likeliest(self._mixture(request.gaussians, centres), rows, observed, extent.varies)
         self._labels = own
         counts, squares = squares_of_rows(rows, observed, own, centres)
-        return Labelled(sizes=_sizes(own, len(centres)), counts=counts, squares=squares)
+        return Labelled(sizes=sizes_of(own, len(centres)), counts=counts, squares=squares)
 
     @_answer.register
     def _(self, request: Assign) -> Reply:
@@ -216,10 +184,10 @@ class Participant:
         if local is None or told is None or found is None or groups.shape != (int(found.max(initial=-1)) + 1,):
             raise ProtocolError(f"participant {self.name!r} was told the groups of clusters that it does not have")
         inside = groups.dtype.kind == "i" and bool(((groups >= 0) & (groups < request.n_groups)).all())
-        if not inside or request.n_groups > most_centres(len(self._table)):
+        if not inside or request.n_groups > self._most_centres:
             raise ProtocolError(f"participant {self.name!r} was told groups that do not exist")
         self._labels = np.where(local >= 0, groups[local], -1)
-        return Labelled(sizes=_sizes(np.where(told >= 0, groups[told], -1), request.n_groups))
+        return Labelled(sizes=sizes_of(np.where(told >= 0, groups[told], -1), request.n_groups))
 
     def _laid_out(self, columns: Columns | None) -> View:
         """The rows as numbers, in the columns and units that everybody uses, if such are known."""
@@ -230,80 +198,8 @@ class Participant:
         if key not in self._layouts:
             self._layouts = {key: self._table.in_numbers(levels)}
         table = self._layouts[key]
-        self._observed = table.observed
-        if columns is None:
-            return View(table, None)
-        shape = (len(table.names),)  # anything else could be broadcast against single rows
-        if columns.shift.shape != shape or columns.scale.shape != shape or not _is_moderate(columns.shift):
-            raise ProtocolError(f"participant {self.name!r} was sent units that do not fit its {shape[0]} features")
-        if not ((columns.scale >= 1 / LARGEST) & (columns.scale <= LARGEST)).all():
-            raise ProtocolError(f"participant {self.name!r} was sent a scale that is not a positive number")
-        return View(table, _units(columns.shift, columns.scale))
-
-    def _check_levels(self, levels: Mapping[str, Sequence[str]]) -> None:
-        own = self._table.levels
-        fits = set(levels) == set(own) and all(set(mine) <= set(levels[name]) for name, mine in own.items())
-        if not fits or any(len(set(sent)) < len(sent) for sent in levels.values()):
-            raise ProtocolError(f"participant {self.name!r} was sent levels that do not fit its columns of categories")
-        if any(len(sent) > MOST_JOINT_LEVELS for sent in levels.values()):
-            raise ProtocolError(f"participant {self.name!r} was sent more levels than it could lay out")
-
-    def _centres(self, centres: Centres, table: Table) -> tuple[MaskedCentroids, Extent]:
-        d = len(table.names)
-        n = len(centres.values) if centres.values.ndim == 2 else 0
-        fits = centres.values.shape == centres.known.shape == (n, d) and centres.low.shape == centres.high.shape == (d,)
-        if not fits or n < 1:
-            raise ProtocolError(f"participant {self.name!r} was sent centroids that do not fit its {d} features")
-        if n > most_centres(len(table)):
-            raise ProtocolError(f"participant {self.name!r} was sent {n} centroids, more than it takes")
-        known = centres.known.astype(np.bool_)
-        seen = known.any(axis=0)
-        if not all(_is_moderate(part) for part in (centres.values[known], centres.low[seen], centres.high[seen])):
-            raise ProtocolError(f"participant {self.name!r} was sent centroids that are not finite")
-        if not (centres.low[seen] <= centres.high[seen]).all():
-            raise ProtocolError(f"participant {self.name!r} was sent an extent that is none")
-        return MaskedCentroids.of(centres.values, known.astype(np.float64)), Extent(centres.low, centres.high)
-
-    def _mixture(self, sent: Gaussians, centres: MaskedCentroids) -> Mixture:
-        k, d = centres.values.shape
-        flat, each = (sent.overall, sent.width), (sent.means, sent.variances, sent.seen)
-        fits = all(part.shape == (d,) for part in flat) and all(part.shape == (k, d) for part in each)
-        if not fits or sent.weights.shape != (k,):
-            raise ProtocolError(f"participant {self.name!r} was sent Gaussians that do not fit its {d} features")
-        sane = all(_is_moderate(part) for part in (*flat, sent.means, sent.variances, sent.weights))
-        wide = sane and bool(((sent.width == 0) | (sent.width >= 1 / LARGEST)).all())
-        near = wide and bool((np.abs(sent.means) <= FARTHEST).all() and (sent.variances >= SMALLEST).all())
-        if not near or not (sent.weights > 0).all():
-            raise ProtocolError(f"participant {self.name!r} was sent Gaussians that are none")
-        seen = sent.seen.astype(np.bool_)
-        return Mixture(sent.means, sent.variances, sent.variances, seen, sent.weights, sent.overall, sent.width)
-
-    def _groups(self, table: Table) -> tuple[IntArray, ...]:
-        """The columns of each category."""
-        position = FeatureSpace(table.names)
-        return tuple(
-            position.index([name for name in indicators({column: levels}) if name in position])
-            for column, levels in self._table.levels.items()
-        )
-
-    def _cluster(self, rows: Rows, request: Summarize) -> Chosen:
-        rng = stream(request.seed, self.name, "summarize")
-        if self._local.estimator is not None:
-            return Chosen(self._local.cluster(rows, 0, rng), None)
-        if request.n_local_clusters is None:
-            most = (
-                request.max_local_clusters
-                if request.n_clusters is not None
-                else min(request.max_local_clusters, _MOST_TRIED)
-            )
-            return choose_labels(self._local, rows, request.n_clusters, most, rng)
-        if request.n_local_clusters > len(self._local.used(rows)):
-            raise TooFewRowsError(
-                f"participant {self.name!r} was asked for {request.n_local_clusters} clusters of "
-                + ("fewer rows. " if self._gate.is_discreet else f"{len(self._local.used(rows))} row(s). ")
-                + "Hint: ask for fewer local clusters, or leave participants this small out."
-            )
-        return Chosen(self._local.cluster(rows, request.n_local_clusters, rng), None)
+        self._cells = Cells.of(table.observed)
+        return View(table, None if columns is None else self._units(columns, len(table.names)))
 
 
 class View(NamedTuple):
@@ -316,10 +212,6 @@ class View(NamedTuple):
     def rows(self) -> FloatArray:
         """All rows in common units."""
         return self.table.values if self.units is None else in_units(self.table.values, *self.units)
-
-
-def _units(shift: FloatArray, scale: FloatArray) -> Units | None:
-    return Units(shift, scale) if shift.any() or (scale != 1.0).any() else None
 
 
 def _closest_clusters(rows: Rows, labels: IntArray) -> IntArray:
@@ -336,18 +228,9 @@ def _closest_clusters(rows: Rows, labels: IntArray) -> IntArray:
     return result
 
 
-def _about(name: str, error: IntarsiaError) -> str:
-    text = str(error)
-    return text if repr(name) in text else f"participant {name!r}: {text}"
-
-
-def _as_moments(s: Statistics) -> Moments:
-    return Moments(count=s.count, mean=s.mean, m2=s.m2, low=s.low, high=s.high, quantiles=s.quantiles)
-
-
 def moments_of(rows: FloatArray, observed: BoolArray, scale: str) -> Moments:
     """Count, mean and M2 of the observed cells of each feature, and what else the common units need."""
-    return _as_moments(statistics_of(rows, observed, scale))
+    return as_moments(statistics_of(rows, observed, scale))
 
 
 def _with_enough(distance: FloatArray, fewest: int) -> IntArray:
@@ -357,22 +240,13 @@ def _with_enough(distance: FloatArray, fewest: int) -> IntArray:
     """
     kept = np.arange(distance.shape[1])
     while True:
-        sizes = _sizes(nearest(distance[:, kept]), len(kept))
+        sizes = sizes_of(nearest(distance[:, kept]), len(kept))
         few = (sizes > 0) & (sizes < fewest)
         if not few.any():
             return kept
         kept = kept[~few] if not few[sizes > 0].all() else kept[[int(sizes.argmax())]]
         if len(kept) == 1:
             return kept
-
-
-def _sizes(labels: IntArray, n: int) -> IntArray:
-    return np.bincount(labels[labels >= 0], minlength=n)
-
-
-def _is_moderate(values: FloatArray) -> bool:
-    """Finite, and small enough to be squared and summed."""
-    return bool((np.abs(values) <= LARGEST).all())
 
 
 def _canonical_order(table: Table) -> IntArray:

@@ -20,7 +20,7 @@ from intarsia.messages import LocalSummary, Moments, Summarize
 from intarsia.participant.gate import Gate
 from intarsia.participant.local import Chosen
 
-_MOST_PROXIES = 1000
+MOST_PROXIES = 1000
 
 
 def summarize(
@@ -44,7 +44,7 @@ def summarize(
         densities = tuple(packed(density) for density in fitted)
         if request.n_proxies > 0:
             rng = stream(request.seed, table.owner, "fidelity")
-            n_proxies = min(request.n_proxies, _MOST_PROXIES)
+            n_proxies = min(request.n_proxies, MOST_PROXIES)
             found = [fidelity(*clusters.rows_of(k), density, rng, n_proxies) for k, density in enumerate(fitted)]
             closeness = np.array(found, dtype=np.float64).reshape(-1, 4)
     if request.bounding_boxes:
@@ -68,6 +68,15 @@ def summarize(
         high=high,
         moments=moments,
     )
+
+
+def refuse_categories(levels: Mapping[str, tuple[str, ...]]) -> None:
+    """Categories are no shares of anything."""
+    if levels:
+        raise DensityError(
+            f"the density 'dirichlet' needs tables of shares, and {len(levels)} column(s) hold categories: "
+            f"{quote(levels)}. Hint: leave them out, or density='gaussian'."
+        )
 
 
 class _Clusters:
@@ -100,11 +109,8 @@ class _Clusters:
 
     def density(self, k: int, kind: str) -> Density:
         """The density of one cluster."""
-        if kind == "dirichlet" and self._levels:
-            raise DensityError(
-                f"the density 'dirichlet' needs tables of shares, and {len(self._levels)} column(s) hold categories: "
-                f"{quote(self._levels)}. Hint: leave them out, or density='gaussian'."
-            )
+        if kind == "dirichlet":
+            refuse_categories(self._levels)
         seen = self.centroids.seen[k]
         names = [name for name, there in zip(self._table.names, seen, strict=True) if there]
         position = {name: m for m, name in enumerate(names)}

@@ -6,14 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 
 from intarsia.messages import Failure, Reply, Request
-from intarsia.participant import Participant
+from intarsia.participant import Responder
 from intarsia.runtime.base import Arrived, Watcher, exception_of, phase_of
 
 
 class InProcessRuntime:
     """Calls each participant's ``handle``. Here the traceback of a failure is the caller's own, so it is kept."""
 
-    def __init__(self, participants: Sequence[Participant], watcher: Watcher | None = None) -> None:
+    def __init__(self, participants: Sequence[Responder], watcher: Watcher | None = None) -> None:
         self._participants = {participant.name: participant for participant in participants}
         self._watcher = watcher
 

@@ -10,21 +10,24 @@ import ast
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from intarsia.core.types import IntArray
 from intarsia.exceptions import InputError, ProtocolError, SettingError, quote
-from intarsia.files import Source, read, sources
-from intarsia.frames import read_table, settle_missing
+from intarsia.files import NEED_ALL_ROWS, Source, large, read, sources
 from intarsia.messages import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode
-from intarsia.participant import Gate, Journal, Participant
+from intarsia.participant import Gate, Journal, Responder, participant_for
 from intarsia.releases import tag_of
 from intarsia.runtime.flare.own import LocalSettings, read_settings
 from intarsia.storage import write_whole
+from intarsia.streams import ParquetTable, take_in
 
 LABELS, FOLDER_OF_LABELS = "labels.csv", "labels"
 _RUN = re.compile(r"[0-9a-f]{16}")
+_AT_A_TIME = 1 << 18  # labels that are written
 _CLUSTERER = re.compile(r"[A-Z][A-Za-z]+")
 
 
@@ -54,8 +57,8 @@ def _no_clusterer(text: str) -> NoReturn:
 class Rows(NamedTuple):
     """The columns that take part, and what names the rows."""
 
-    columns: dict[str, Any]
-    ids: list[Any] | None
+    columns: dict[str, Any] | ParquetTable
+    ids: Iterable[Any] | None
 
 
 def read_rows(name: str, settings: LocalSettings) -> Rows:
@@ -65,7 +68,11 @@ def read_rows(name: str, settings: LocalSettings) -> Rows:
             f"participant {name!r} has no table. Hint: intarsia participant serve --kit … --table data.csv"
         )
     (source,) = sources([f"{name}={settings.table}"])
-    columns = read(Source(name, source.path), settings.id_column)
+    source = Source(name, source.path)
+    whole = settings.local is not None or settings.missing in NEED_ALL_ROWS
+    if not whole and (stored := large(source)) is not None:
+        return _stored_rows(name, settings, stored)
+    columns = read(source, settings.id_column)
     ids = None
     if settings.id_column is not None:
         if settings.id_column not in columns:
@@ -78,18 +85,38 @@ def read_rows(name: str, settings: LocalSettings) -> Rows:
     return Rows(columns, ids)
 
 
+def _stored_rows(name: str, settings: LocalSettings, table: ParquetTable) -> Rows:
+    """The same for a table that is read piece by piece."""
+    names, own = table.column_names, settings.id_column
+    if missing := [column for column in (own, *(settings.columns or ())) if column is not None and column not in names]:
+        raise InputError(f"{name!r} has no column {quote(missing)}. It has {quote(names)}.")
+    kept = settings.columns or [column for column in names if column != own]
+    return Rows(table.only(kept), None if own is None else _Ids(table.only([own])))
+
+
+class _Ids:
+    """What names the rows of a stored table, read when it is written."""
+
+    def __init__(self, column: ParquetTable) -> None:
+        self._column = column
+
+    def __iter__(self) -> Iterator[Any]:
+        for part in self._column.batches():
+            yield from part.column(0).to_pylist()
+
+
 def participant_of(
-    name: str, settings: LocalSettings, columns: dict[str, Any], journal: Journal | None = None
-) -> Participant:
+    name: str, settings: LocalSettings, columns: dict[str, Any] | ParquetTable, journal: Journal | None = None
+) -> Responder:
     """The participant with these columns, behind its own rules; what it releases goes into the journal."""
-    held = settle_missing(read_table(columns, name), settings.missing)
+    held = take_in(columns, name, settings.missing)
     gate = Gate(settings.release, journal)
-    return Participant(held, local_algorithm(settings.local), settings.metric, settings.missing, gate)
+    return participant_for(held, local_algorithm(settings.local), settings.metric, settings.missing, gate)
 
 
 def load_participant(
     name: str, settings: LocalSettings, journal: Journal | None = None
-) -> tuple[Participant, list[Any] | None]:
+) -> tuple[Responder, Iterable[Any] | None]:
     """The participant with its table, and what names its rows."""
     rows = read_rows(name, settings)
     return participant_of(name, settings, rows.columns, journal), rows.ids
@@ -132,7 +159,7 @@ class Site:
         if isinstance(request, Label | Assign) and labels is not None:
             self._own_labels.parent.mkdir(exist_ok=True)
             for path in (self._own_labels, self._labels):
-                write_labels(path, labels.tolist(), self._ids)
+                write_labels(path, labels, self._ids)
 
     def _recall(self) -> None:
         """Cluster again as before: groups refer to clusters that another process found."""
@@ -143,10 +170,18 @@ class Site:
         self._summarized = not isinstance(self._participant.handle(request), Failure)
 
 
-def write_labels(path: Path, labels: Sequence[int], ids: Sequence[Any] | None) -> None:
+def write_labels(path: Path, labels: IntArray, ids: Iterable[Any] | None) -> None:
     """The global cluster of every row, for the participant alone."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["row" if ids is None else "id", "cluster"])
-    rows.writerows(zip(range(len(labels)) if ids is None else ids, labels, strict=True))
-    write_whole(path, text.getvalue().encode())
+    write_whole(path, _lines(labels, ids))
+
+
+def _lines(labels: IntArray, ids: Iterable[Any] | None) -> Iterator[bytes]:
+    named = iter(range(len(labels)) if ids is None else ids)
+    for start in range(0, max(len(labels), 1), _AT_A_TIME):
+        some = labels[start : start + _AT_A_TIME].tolist()
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        if not start:
+            rows.writerow(["row" if ids is None else "id", "cluster"])
+        rows.writerows(zip(islice(named, len(some)), some, strict=True))
+        yield text.getvalue().encode()
