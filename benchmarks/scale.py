@@ -11,15 +11,21 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from scipy.cluster.hierarchy import linkage
 from scipy.integrate import quad
 from scipy.spatial.distance import pdist, squareform
 
+import intarsia
 from benchmarks.memory import SMALL
 from intarsia.core.agglomeration import agglomerate
 from intarsia.core.centroids import MaskedCentroids
@@ -29,6 +35,7 @@ from intarsia.core.force import exact_forces, gaussian_extent, sampled_forces
 from intarsia.core.meta_clustering import LocalCentroids, far_apart, method_a, method_a_seeds, method_b, objective
 from intarsia.core.randomness import stream
 from intarsia.core.search import search_centroids
+from intarsia.streams import parquet
 
 K, D, SEEN = 10, 100, 30
 GIB = 1 << 30
@@ -208,6 +215,54 @@ def searching(*, quick: bool) -> Measured:
     return Measured(taken / once, right, f"{taken:.1f} s, Method A {once:.2f} s")
 
 
+def stored_rows(path: Path, n_bytes: int) -> None:
+    """K clear clusters in 30 columns, drawn from a pool of noise, in a Parquet file of about this size as its libraries
+    write it by default.
+    """
+    rng = np.random.default_rng(0)
+    truth, pool = 3 * rng.normal(size=(K, SEEN)), rng.normal(size=(1 << 18, SEEN))
+    schema = pa.schema([(f"f{k:02d}", pa.float64()) for k in range(SEEN)])
+    with pq.ParquetWriter(path, schema) as file:
+        while path.stat().st_size < n_bytes:
+            rows = truth[rng.integers(K, size=len(pool))] + np.roll(pool, rng.integers(len(pool)), axis=0)
+            file.write_table(pa.table([rows[:, k] for k in range(SEEN)], schema=schema))
+
+
+def streaming(*, quick: bool) -> Measured:
+    """A whole run, divided by the number of passes; reading is by the same library, in the same batches."""
+    passes = 0
+
+    def counted(*asked: Any) -> Any:
+        nonlocal passes
+        passes += 1
+        return batches(*asked)
+
+    batches, parquet._batches = parquet._batches, counted
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        stored_rows(path, GIB // 2 if quick else 4 * GIB)
+
+        def read() -> None:
+            for _ in pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False).iter_batches(
+                65_536, use_threads=False
+            ):
+                pass
+
+        once = min(by_the_clock(read)[0] for _ in range(2))
+        taken, result = by_the_clock(lambda: intarsia.cluster({"a": path}, K, random_state=0))
+        n_rows = pq.ParquetFile(path).metadata.num_rows
+    sizes = np.bincount(result.labels["a"])
+    right = len(sizes) == K and sizes.sum() == n_rows and bool((np.abs(sizes / n_rows * K - 1) < 0.02).all())
+    words = f"{taken:.0f} s, {passes} passes over {n_rows / 1e6:.1f} M rows; reading {once:.1f} s"
+    return Measured(taken / passes / once, right, words)
+
+
+def by_the_clock(work: Callable[[], Any]) -> tuple[float, Any]:
+    started = time.perf_counter()
+    result = work()
+    return time.perf_counter() - started, result
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of the table: ``at_least`` says on which side of the limit the ratio must be."""
@@ -228,6 +283,7 @@ ROWS = (
     Row("exact force, full", "sampled, M = 100, in blocks", 3, full_forces),
     Row("agglomeration, 10,000", "scipy's average linkage", 3, agglomeration),
     Row("search, 1,000 × 10", "Method A", 20, searching),
+    Row("streamed table, 4 GiB", "reading it once per pass", 2.5, streaming, bytes_limit=GIB),
 )
 
 
