@@ -43,7 +43,8 @@ def small_steps(monkeypatch):
     """Every table is streamed, in batches and pieces of a few rows, and the sample is a part of it."""
     monkeypatch.setattr(parquet, "IN_MEMORY", 0)
     monkeypatch.setattr(parquet, "_BATCH_ROWS", 256)
-    monkeypatch.setattr(table, "_PIECE_CELLS", 1)  # 64 rows
+    monkeypatch.setattr(table, "_PIECE_CELLS", 1)
+    monkeypatch.setattr(table, "_PIECE_ROWS", 60)
     monkeypatch.setattr(survey, "_SAMPLE_ROWS", 400)
 
 

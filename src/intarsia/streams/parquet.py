@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".parquet", ".pq")
 IN_MEMORY = 1 << 28  # bytes of numbers: a table that has no more is read as a whole
-_BATCH_ROWS, _BATCH_CELLS = 1 << 16, 1 << 21  # that are decoded at a time, at most
+_BATCH_ROWS, _BATCH_CELLS = 1 << 16, 1 << 22  # that are decoded at a time, at most
 _BUFFER = 1 << 26  # bytes of the file that are held for all columns together
 
 
@@ -253,7 +253,8 @@ def _batches(table: ParquetTable, columns: Sequence[str]) -> Iterator[pa.RecordB
         with _reading(file.path):
             buffer = max(1 << 14, min(1 << 20, _BUFFER // width))
             source = pq.ParquetFile(file.path, buffer_size=buffer, pre_buffer=False)
-            inside = [name for name in columns if name in source.schema_arrow.names]
+            own = set(source.schema_arrow.names)
+            inside = [name for name in columns if name in own]
             for batch in source.iter_batches(batch_size=height, columns=inside, use_threads=False):
                 yield _complete(batch, schema, constants)
         file.check()
@@ -263,16 +264,18 @@ def _complete(batch: pa.RecordBatch, schema: pa.Schema, constants: Mapping[str, 
     """The batch of one file with the columns and types of the whole table."""
     import pyarrow as pa
 
+    if batch.schema.equals(schema):
+        return batch
+    inside = dict(zip(batch.schema.names, batch.columns, strict=True))
     arrays = []
     for field in schema:
-        if field.name in batch.schema.names:
-            array = batch.column(field.name)
+        if field.name in inside:
+            array = inside[field.name]
             arrays.append(array if array.type == field.type else array.cast(field.type))
         elif field.name in constants:
             cell: Any = constants[field.name]
-            arrays.append(
-                pa.array([float(cell) if pa.types.is_floating(field.type) else cell] * len(batch), field.type)
-            )
+            cell = float(cell) if pa.types.is_floating(field.type) else cell
+            arrays.append(pa.array([cell] * len(batch), field.type))
         else:
             arrays.append(pa.nulls(len(batch), field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

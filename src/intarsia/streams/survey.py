@@ -105,7 +105,7 @@ class _Survey:
         self._numbers = {name: _Numbers() for name, kind in kinds.items() if kind == "numbers"}
         self._words: dict[str, Counter[str]] = {name: Counter() for name, kind in kinds.items() if kind == "categories"}
         n, d = len(source), len(kinds)
-        size = min(n, _SAMPLE_ROWS, max(4096, _SAMPLE_CELLS // d))
+        size = min(n, _SAMPLE_ROWS, max(2048, _SAMPLE_CELLS // d))
         self._drawn = np.sort(stream(0, "sample of rows").choice(n, size, replace=False))
         self._kept: dict[str, list[Any]] = {name: [] for name in kinds}
         self._top = self._blank = 0
@@ -124,18 +124,18 @@ class _Survey:
                 self._add(batch)
 
     def _add(self, batch: pa.RecordBatch) -> None:
-        n = len(batch)
+        n, held = len(batch), dict(zip(batch.schema.names, batch.columns, strict=True))
         first, last = np.searchsorted(self._drawn, [self._top, self._top + n])
         drawn = self._drawn[first:last] - self._top
         empty: list[Callable[[], BoolArray]] = []
         whole = False
         for name, numbers in self._numbers.items():
-            cells = numbers_of(batch.column(name))
+            cells = numbers_of(held[name])
             whole = numbers.add(cells) == n or whole
             self._kept[name].append(cells[drawn])
             empty.append(lambda cells=cells: np.isnan(cells))  # type: ignore[misc]
         for name, counts in self._words.items():
-            found = words_of(batch.column(name))
+            found = words_of(held[name])
             if len(counts) <= _MANY_LEVELS:
                 times = np.bincount(found.codes[found.codes >= 0], minlength=len(found.words))
                 counts.update(dict(zip(found.words, times.tolist(), strict=True)))

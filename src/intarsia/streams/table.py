@@ -19,6 +19,7 @@ from intarsia.frames import Category, Table
 from intarsia.streams.parquet import ParquetTable, numbers_of, words_of
 
 _PIECE_CELLS = 1 << 18  # that are computed with at a time: 2 MiB, which a processor keeps at hand
+_PIECE_ROWS = 512  # at least: every column costs a call
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +141,7 @@ class TablePieces:
         self.names = tuple(features[k] for k in self._order)
         self._place = {features[k]: at for at, k in enumerate(self._order.tolist())}
         self._is_number = self._order < len(table.names)
+        self._numbers_at = [self._place[name] for name in table.names]
         self.raw = self._statistics()
         d = len(features)
         self._shift, self._scale = (np.zeros(d), np.ones(d)) if units is None else units
@@ -201,13 +203,14 @@ class TablePieces:
     def __iter__(self) -> Iterator[Piece]:
         """Every row once, in the order of the files."""
         d = len(self.names)
-        height = max(64, _PIECE_CELLS // max(d, 1))
+        height = max(_PIECE_ROWS, _PIECE_CELLS // max(d, 1))
         cells = np.empty((d, height))
         there = None if self.complete else np.empty((d, height))
         top, columns = 0, [*self._table.names, *self._levels]
         for batch in self._table.source.batches(columns):
-            arrays = [numbers_of(batch.column(name)) for name in self._table.names]
-            codes = {name: self._codes(batch.column(name), name) for name in self._levels}
+            held = dict(zip(batch.schema.names, batch.columns, strict=True))
+            arrays = [numbers_of(held[name]) for name in self._table.names]
+            codes = {name: self._codes(held[name], name) for name in self._levels}
             for start in range(0, len(batch), height):
                 some = slice(start, min(start + height, len(batch)))
                 n = some.stop - some.start
@@ -233,8 +236,7 @@ class TablePieces:
         self, piece: FloatArray, arrays: Sequence[FloatArray], codes: Mapping[str, IntArray], some: slice
     ) -> None:
         """Cells in common units less the offset, NaN where they are empty."""
-        for name, array in zip(self._table.names, arrays, strict=True):
-            at = self._place[name]
+        for at, array in zip(self._numbers_at, arrays, strict=True):
             np.subtract(array[some], self._from[at], out=piece[at])
         for name, levels in self._levels.items():
             mine = codes[name][some]
