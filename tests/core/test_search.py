@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations, product
 
 import numpy as np
@@ -23,6 +24,7 @@ from intarsia.core.search import (
     CentroidProblem,
     ForceProblem,
     MovingSums,
+    MovingWide,
     assign,
     grow,
     is_allowed,
@@ -83,17 +85,48 @@ def test_search_is_never_worse_than_an_allowed_heuristic(case):
             assert found.loss <= objective(local, groups, k) + 1e-12
 
 
+@pytest.mark.parametrize("kept", [MovingSums, MovingWide])
 @given(local_centroids(), st.integers(0, 2**32 - 1))
-def test_sums_that_are_kept_cost_what_sums_from_scratch_do(case, seed):
+def test_sums_that_are_kept_cost_what_sums_from_scratch_do(kept, case, seed):
     local, k = case
     rng = np.random.default_rng(seed)
     problem = CentroidProblem(local, k)
-    moving = MovingSums(problem, rng.integers(-1, k, size=len(local)))
+    moving = kept(problem, rng.integers(-1, k, size=len(local)))
     for i in rng.permutation(np.unique(local.owner)):
         mine = np.flatnonzero(local.owner == i)
         moving.take_out(mine)
         np.testing.assert_allclose(moving.costs(mine), problem.costs(mine, moving.groups), rtol=1e-6, atol=1e-9)
         moving.put(mine, rng.integers(k, size=len(mine)))
+    some = np.flatnonzero(rng.random(len(local)) < 0.5)
+    moving.take_out(some)
+    np.testing.assert_allclose(moving.costs(some), problem.costs(some, moving.groups), rtol=1e-6, atol=1e-9)
+    moving.put(some, rng.integers(k, size=len(some)))
+    assert moving.loss() == pytest.approx(problem.loss(moving.groups), rel=1e-6, abs=1e-9)
+
+
+def test_with_many_features_search_finds_the_same(monkeypatch):
+    for seed in range(5):
+        local, _ = planted(np.random.default_rng(seed), noise=1.0)
+        exact = search_centroids(local, 3, overlap_of(local), 5, streams)
+        with monkeypatch.context() as patch:
+            patch.setattr("intarsia.core.search.WIDE", 0)
+            assert CentroidProblem(local, 3).is_wide
+            wide = search_centroids(local, 3, overlap_of(local), 5, streams)
+        np.testing.assert_array_equal(wide.groups, exact.groups)
+        assert wide[1:5] == exact[1:5]
+
+
+@given(local_centroids())
+def test_with_many_features_search_is_never_worse_than_method_a_either(case):
+    local, k = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("intarsia.core.search.WIDE", 0)
+        found = search_centroids(local, k, overlap_of(local), 4, streams)
+    problem = CentroidProblem(local, k)
+    assert is_allowed(problem, found.groups)
+    groups = renumber(method_a(local, k))
+    if pieces_too_many(local, groups) <= pieces_too_many(local, found.groups):
+        assert found.loss <= objective(local, groups, k) + 1e-12
 
 
 @given(local_centroids())
@@ -127,7 +160,10 @@ def test_with_many_clusters_search_stops_when_starts_agree(monkeypatch):
 def test_pieces_are_counted_without_all_pairs(case, seed):
     local, k = case
     groups = np.random.default_rng(seed).integers(k, size=len(local))
-    assert pieces_too_many(local, groups) == excess_components(local.comparable, groups)
+    expected = excess_components(local.comparable, groups)
+    assert pieces_too_many(local, groups) == expected
+    d = local.centroids.values.shape[1]
+    assert pieces_too_many(replace(local, centroids=local.centroids.wider(d + len(local))), groups) == expected
 
 
 def test_search_reaches_the_best_of_all_groupings_where_all_can_be_listed():

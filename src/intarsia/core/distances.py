@@ -28,7 +28,7 @@ LARGEST = 1e100  # cells beyond it, or spreads below its inverse, cannot be squa
 _COSINE_NOISE = 1e-12  # what rounding leaves of the distance between parallel vectors; dividing by it would be noise
 ROUNDING = 1e-13  # relative: what sums of equal numbers in different order leave
 _FARTHEST = 1e300
-_BLOCK = 1 << 22  # numbers in one temporary array: 32 MiB
+_BLOCK = 1 << 17  # numbers in one temporary array: 1 MiB, which a processor keeps at hand
 
 
 class Extent(NamedTuple):

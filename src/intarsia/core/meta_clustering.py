@@ -19,7 +19,7 @@ from intarsia.core.centroids import MaskedCentroids, merge, refill
 from intarsia.core.closest_first import ClosestFirst
 from intarsia.core.distances import Extent, Metric, extent_of, nearest, phi_of_pairs, rescaled_distances
 from intarsia.core.farthest import farthest_pair
-from intarsia.core.features import components
+from intarsia.core.features import components, overlap_graph
 from intarsia.core.pieces import by_rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import TooFewClustersError
@@ -49,6 +49,11 @@ class LocalCentroids:
     def comparable(self) -> BoolArray:
         """Which pairs have a distance at all."""
         return ~np.isnan(self.distances)
+
+    @cached_property
+    def sharing(self) -> BoolArray:
+        """Which pairs share a feature that varies: those with a Euclidean or Manhattan distance."""
+        return overlap_graph(self.centroids.seen & self.extent.varies)
 
     def distances_to(self, centres: MaskedCentroids, which: IntArray | slice = slice(None)) -> FloatArray:
         """Rescaled distances from (some of) the local centroids to other centres."""
@@ -97,6 +102,8 @@ def pieces_too_many(local: LocalCentroids, groups: IntArray) -> int:
     """:func:`excess_components` of local centroids, without all pairs where sharing a feature that varies is enough."""
     if local.metric not in closest_first.METRICS:
         return excess_components(local.comparable, groups)
+    if len(local) <= local.centroids.values.shape[1]:
+        return excess_components(local.sharing, groups)
     rows, columns = np.nonzero(local.centroids.seen & local.extent.varies)
     n, d = len(groups), local.centroids.values.shape[1]
     at = n + groups[rows] * d + columns  # every group has its own features

@@ -32,7 +32,9 @@ from intarsia.core.meta_clustering import (
     pieces_too_many,
 )
 from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.core.wide import GroupSums, Share, share_of
 
+WIDE = 1 << 17  # numbers in the differences between one participant's clusters and all centres: from here on, products
 MANY = 3000  # local clusters: from here on, what takes all pairs of them or all starts is left out
 _ENOUGH = 5  # starts in turn that end in the best grouping so far
 _MOST_STARTS = (
@@ -104,12 +106,32 @@ class CentroidProblem:
         """How many groups too many it would take to make every group hang together."""
         return pieces_too_many(self.local, groups)
 
+    @cached_property
+    def is_wide(self) -> bool:
+        """Whether differences of all features are so many that products of matrices pay."""
+        differences = np.bincount(self.owner).max() * self.n_groups * self.local.centroids.values.shape[1]
+        return self.local.metric == "euclidean" and bool(differences >= WIDE)
+
+    @cached_property
+    def shares(self) -> list[Share]:
+        """What each participant brings, where features are many."""
+        return [share_of(self.local.centroids, self.local.extent, mine) for mine in _turns(self)]
+
+    @cached_property
+    def share_number(self) -> IntArray:
+        """Which of them each cluster is in."""
+        return np.unique(self.owner, return_inverse=True)[1].reshape(-1)
+
     def moving(self, groups: IntArray) -> Moving:
         """Costs while clusters move from group to group."""
+        if self.is_wide:
+            return MovingWide(self, groups)
         return MovingSums(self, groups) if len(groups) > MANY else Moving(self, groups)
 
     def costs(self, which: IntArray, groups: IntArray) -> FloatArray:
         """Squared rescaled distance to each group's centre; an incomparable group counts as the whole extent away."""
+        if self.is_wide:
+            return MovingWide(self, groups).costs(which)
         centres = merge(self.local.centroids, groups, self.n_groups)
         cost = np.square(self.local.distances_to(centres, which))
         empty = np.bincount(groups[groups >= 0], minlength=self.n_groups) == 0
@@ -179,6 +201,10 @@ class Moving:
         """Into these groups."""
         self.groups[mine] = where
 
+    def loss(self) -> float:
+        """Of the groups as they are."""
+        return self._problem.loss(self.groups)
+
 
 class MovingSums(Moving):
     """The same with the sums of every group kept, so that a participant costs what it has, not what all have."""
@@ -215,6 +241,50 @@ class MovingSums(Moving):
         values = self._origin + self._sums / np.where(self._counts > 0, self._counts, 1.0)
         cost = np.square(self._local.distances_to(MaskedCentroids.of(values, self._counts), mine))
         return np.where(self._sizes == 0, 0.0, np.where(np.isnan(cost), 1.0, cost))
+
+
+class MovingWide(Moving):
+    """The same where features are many: sums of every group, and products of matrices instead of differences."""
+
+    def __init__(self, problem: CentroidProblem, groups: IntArray) -> None:
+        super().__init__(problem, groups)
+        self._shares, self._number = problem.shares, problem.share_number
+        self._sums = GroupSums(problem.n_groups, problem.local.extent)
+        for share in self._shares:
+            self._sums.add(share, groups[share.members], 1.0)
+
+    def _parts(self, which: IntArray) -> Iterator[tuple[BoolArray | slice, Share]]:
+        """By participant: where its clusters stand among ``which``, and what they bring."""
+        number = self._number[which]
+        for k in np.unique(number):
+            share, here = self._shares[k], number == k
+            if len(which) == len(share.members) and (share.members == which).all():
+                yield slice(None), share
+            else:
+                yield here, share.of(np.searchsorted(share.members, which[here]))
+
+    def take_out(self, mine: IntArray) -> None:
+        """Nobody's for now."""
+        for here, share in self._parts(mine):
+            self._sums.add(share, self.groups[mine[here]], -1.0)
+        super().take_out(mine)
+
+    def put(self, mine: IntArray, where: IntArray) -> None:
+        """Into these groups."""
+        super().put(mine, where)
+        for here, share in self._parts(mine):
+            self._sums.add(share, where[here], 1.0)
+
+    def costs(self, mine: IntArray) -> FloatArray:
+        """Squared rescaled distance to each group's centre; an incomparable group counts as the whole extent away."""
+        result = np.empty((len(mine), self._problem.n_groups))
+        for here, share in self._parts(mine):
+            result[here] = self._sums.costs(share)
+        return result
+
+    def loss(self) -> float:
+        """Of the groups as they are."""
+        return sum(self._sums.loss(share, self.groups[share.members]) for share in self._shares)
 
 
 class SearchResult(NamedTuple):
@@ -289,12 +359,12 @@ def rematch(problem: Problem, groups: IntArray) -> IntArray:
         for mine in turns:
             moving.take_out(mine)
             moving.put(mine, assign(moving.costs(mine), one_per_group=len(mine) <= problem.n_groups))
-        _fill_empty(problem, groups)
-        loss = problem.loss(groups)
-        if loss < best_loss:
-            best, best_loss = groups.copy(), loss
+        _fill_empty(problem, moving)
         if (groups == before).all():
             break
+        loss = moving.loss()
+        if loss < best_loss:
+            best, best_loss = groups.copy(), loss
     return best
 
 
@@ -306,10 +376,14 @@ def assign(costs: FloatArray, *, one_per_group: bool) -> IntArray:
     return np.asarray(columns, dtype=np.intp)
 
 
-def _fill_empty(problem: Problem, groups: IntArray) -> None:
-    """Give every empty group the worst-fitted cluster of a group that can spare one, in place."""
+def _fill_empty(problem: Problem, moving: Moving) -> None:
+    """Give every empty group the worst-fitted cluster of a group that can spare one."""
+    groups = moving.groups
     if len(np.unique(groups)) < problem.n_groups:
-        groups[:] = refill(groups, problem.misfit(groups), problem.n_groups)
+        filled = refill(groups, problem.misfit(groups), problem.n_groups)
+        changed = np.flatnonzero(filled != groups)
+        moving.take_out(changed)
+        moving.put(changed, filled[changed])
 
 
 def grow(problem: Problem, overlap: BoolArray, rng: np.random.Generator) -> IntArray:
@@ -327,7 +401,7 @@ def grow(problem: Problem, overlap: BoolArray, rng: np.random.Generator) -> IntA
         costs = moving.costs(mine)
         costs[:, np.bincount(groups[groups >= 0], minlength=problem.n_groups) == 0] = price
         moving.put(mine, assign(costs, one_per_group=len(mine) <= problem.n_groups))
-    _fill_empty(problem, groups)
+    _fill_empty(problem, moving)
     return groups
 
 
