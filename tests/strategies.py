@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.meta_clustering import LocalCentroids
 
+FEW = settings(max_examples=max(settings.default.max_examples // 4, 1))  # of laws that take long to check
 SHAPES = ("chain", "core", "disjoint_pairs", "one_feature_overlap", "complete")
 
 

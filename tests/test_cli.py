@@ -1,7 +1,11 @@
-"""The command line as a user runs it: a real process, real files."""
+"""The command line as a user runs it: real files, and a real process wherever one could make a difference.
+
+Loading takes longer than most commands do, so that those which differ by their arguments alone are run in this process.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -10,7 +14,11 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -37,6 +45,34 @@ def run(*arguments, where, rc=0):
     return done
 
 
+def inside(*arguments, where, rc=0, columns=100):
+    """The same as :func:`run`, without a process."""
+    from intarsia.cli import console, main
+
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
+    done = SimpleNamespace(returncode=None)
+    environment = {**ENVIRONMENT, "COLUMNS": str(columns)}
+    with (
+        chdir(where),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        patch.dict(os.environ, environment, clear=True),
+        patch.object(console.out, "_width", columns),
+        patch.object(console.err, "_width", columns),
+        warnings.catch_warnings(),
+    ):
+        warnings.resetwarnings()
+        try:
+            main([str(a) for a in arguments])
+        except SystemExit as ended:
+            done.returncode = ended.code or 0
+    for stream in (out, err):
+        stream.flush()
+    done.stdout, done.stderr = out.buffer.getvalue().decode(), err.buffer.getvalue().decode()
+    assert done.returncode == rc, done.stderr
+    return done
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     where = tmp_path_factory.mktemp("files")
@@ -58,7 +94,7 @@ FILES = ("a.csv", "b.parquet", "clinic c=c.xlsx")
 
 
 def test_check_says_yes_and_no(folder):
-    yes = run("check", *FILES, "-x", "patient", where=folder)
+    yes = inside("check", *FILES, "-x", "patient", where=folder)
     assert "Who sees what" in yes.stdout
     assert "clinic c" in yes.stdout
     assert "Yes" in yes.stdout
@@ -67,15 +103,15 @@ def test_check_says_yes_and_no(folder):
     assert found["possible"] is False
     assert found["parts"] == [["a", "b", "clinic c"], ["apart"]]
     assert found["participants"]["a"]["columns"]["sex"] == "categories"
-    ids = json.loads(run("check", *FILES, "--json", where=folder).stdout)
+    ids = json.loads(inside("check", *FILES, "--json", where=folder).stdout)
     assert "60 different" in ids["participants"]["a"]["unusable"]["patient"]
 
 
 def test_slips_of_the_pen_are_named(folder, tmp_path):
-    typo = run("fit", *FILES, "-k", 2, "-x", "pateint", "--id", "patient", "-o", tmp_path / "s", where=folder, rc=1)
+    typo = inside("fit", *FILES, "-k", 2, "-x", "pateint", "--id", "patient", "-o", tmp_path / "s", where=folder, rc=1)
     assert "'pateint'" in typo.stderr
-    run("check", *FILES, "-x", "pateint", where=folder, rc=1)
-    both = run("fit", *FILES, "-k", 2, "-o", tmp_path / "s", where=folder, rc=1)  # ids take part nowhere
+    inside("check", *FILES, "-x", "pateint", where=folder, rc=1)
+    both = inside("fit", *FILES, "-k", 2, "-o", tmp_path / "s", where=folder, rc=1)  # ids take part nowhere
     assert all(name in both.stderr for name in ("'a'", "'b'", "'clinic c'"))
     assert "-x" in both.stderr
     assert not (tmp_path / "s").exists()
@@ -86,10 +122,10 @@ def test_columns_that_look_like_numbers_of_rows_are_pointed_out(tmp_path):
     for name in "ab":
         rows = 6.0 * (np.arange(40) % 2) + rng.normal(size=40)
         pl.DataFrame({"number": range(100, 140), "x": rows, "y": rows}).write_csv(tmp_path / f"{name}.csv")
-    assert "number (a), number (b)" in run("check", "a.csv", "b.csv", where=tmp_path).stdout
-    done = run("fit", "a.csv", "b.csv", "-k", 2, "-o", "s", where=tmp_path)
+    assert "number (a), number (b)" in inside("check", "a.csv", "b.csv", where=tmp_path).stdout
+    done = inside("fit", "a.csv", "b.csv", "-k", 2, "-o", "s", where=tmp_path)
     assert "number (a), number (b)" in done.stderr
-    assert "number" not in run("fit", "a.csv", "b.csv", "-k", 2, "--id", "number", "-o", "t", where=tmp_path).stderr
+    assert "number" not in inside("fit", "a.csv", "b.csv", "-k", 2, "--id", "number", "-o", "t", where=tmp_path).stderr
 
 
 def test_other_encodings_and_double_headers_are_refused_by_name(tmp_path):
@@ -100,9 +136,9 @@ def test_other_encodings_and_double_headers_are_refused_by_name(tmp_path):
     (tmp_path / "twice.csv").write_text("x,y,x\n1,2,3\n")
     (tmp_path / "fine.csv").write_bytes(b"\xef\xbb\xbf" + "größe;a,b\n1;2\n3;4\n".encode())
     for name in ("latin", "wide", "late"):
-        assert "UTF-8" in run("check", f"{name}.csv", where=tmp_path, rc=1).stderr
-    assert "'x'" in run("check", "twice.csv", where=tmp_path, rc=1).stderr
-    told = json.loads(run("check", "fine.csv", "--json", where=tmp_path).stdout)
+        assert "UTF-8" in inside("check", f"{name}.csv", where=tmp_path, rc=1).stderr
+    assert "'x'" in inside("check", "twice.csv", where=tmp_path, rc=1).stderr
+    told = json.loads(inside("check", "fine.csv", "--json", where=tmp_path).stdout)
     assert set(told["participants"]["fine"]["columns"]) == {"größe", "a,b"}
 
 
@@ -132,13 +168,13 @@ def test_fit_writes_a_study_that_explain_and_predict_read(folder, tmp_path):
     }
     expected = intarsia.cluster({k: t.drop("patient") for k, t in tables.items()}, 2, random_state=0)
     assert labels["cluster"].to_list() == expected.labels["clinic c"].tolist()
-    assert "measured by" in run("explain", study, where=folder).stdout
-    explained = json.loads(run("explain", study, "--json", where=folder).stdout)
+    assert "measured by" in inside("explain", study, where=folder).stdout
+    explained = json.loads(inside("explain", study, "--json", where=folder).stdout)
     assert {"cluster", "feature", "difference", "participants"} <= set(explained[0])
     again = run("predict", study, "c.xlsx", "--id", "patient", where=folder)
     assert again.stdout.splitlines()[0] == "id,cluster"
     assert [int(line.split(",")[1]) for line in again.stdout.splitlines()[1:]] == labels["cluster"].to_list()
-    run("predict", study, "c.xlsx", "--margin", "-o", tmp_path / "new.csv", where=folder)
+    inside("predict", study, "c.xlsx", "--margin", "-o", tmp_path / "new.csv", where=folder)
     assert pl.read_csv(tmp_path / "new.csv").columns == ["row", "cluster", "margin"]
 
 
@@ -152,11 +188,11 @@ def test_every_kind_of_file_is_read_alike(tmp_path):
     table.write_ipc(tmp_path / "arrow.arrow")
     table.write_excel(tmp_path / "excel.xlsx")
     names = sorted(path.name for path in tmp_path.iterdir())
-    found = json.loads(run("check", *names, "--json", where=tmp_path).stdout)["participants"]
+    found = json.loads(inside("check", *names, "--json", where=tmp_path).stdout)["participants"]
     assert len(found) == 7
     for entry in found.values():
         assert entry == {"rows": 4, "columns": {"x": "numbers", "y": "numbers", "sex": "categories"}, "unusable": {}}
-    run("fit", *names, "-k", 2, "-o", tmp_path / "s", where=tmp_path)
+    inside("fit", *names, "-k", 2, "-o", tmp_path / "s", where=tmp_path)
     assert len({path.read_text() for path in (tmp_path / "s" / "labels").iterdir()}) == 1
 
 
@@ -165,15 +201,15 @@ def test_k_is_chosen_without_k_and_a_config_replaces_a_long_line(folder, tmp_pat
     config.write_text(
         '[parties]\na = "a.csv"\nb = "b.parquet"\n\n[settings]\nmethod = "one_shot"\ndensity = "gaussian_diagonal"\n'
     )
-    done = run("fit", "--config", config, "-x", "patient", "-o", tmp_path / "s", "--json", where=folder)
+    done = inside("fit", "--config", config, "-x", "patient", "-o", tmp_path / "s", "--json", where=folder)
     record = json.loads(done.stdout)
     assert (record["n_clusters"], record["asked_for"], record["method"]) == (2, "auto", "one_shot")
     assert record["settings"]["density"] == "gaussian_diagonal"
     config.write_text('[settings]\nscale = "none"\nrandom_state = 5\nn_clusters = 3\n')
     said = ("fit", "a.csv", "--config", config, "-x", "patient", "--json", "-o")
-    settings = json.loads(run(*said, tmp_path / "t", where=folder).stdout)
+    settings = json.loads(inside(*said, tmp_path / "t", where=folder).stdout)
     assert (settings["settings"]["scale"], settings["settings"]["random_state"], settings["n_clusters"]) == (None, 5, 3)
-    louder = json.loads(run(*said, tmp_path / "u", "--scale", "minmax", "--seed", 7, "-k", 2, where=folder).stdout)
+    louder = json.loads(inside(*said, tmp_path / "u", "--scale", "minmax", "--seed", 7, "-k", 2, where=folder).stdout)
     assert (louder["units"], louder["settings"]["random_state"], louder["n_clusters"]) == ("minmax", 7, 2)
 
 
@@ -204,11 +240,12 @@ def test_errors_are_one_message_and_leave_no_trace(folder, tmp_path):
     }
     for arguments, text in cases.items():
         extra = ("-o", study) if arguments[0] == "fit" else ()
-        done = run(*arguments, *extra, where=folder, rc=1)
+        done = inside(*arguments, *extra, where=folder, rc=1)
         assert text in done.stderr.replace("\n", " "), arguments
         assert "Secret" not in done.stderr
         assert not study.exists()
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".intarsia")]
+    run("fit", "nowhere.csv", "-o", study, where=folder, rc=1)
     run("fit", "--no-such-option", where=folder, rc=2)
     debug = subprocess.run(
         [*INTARSIA, "fit", "nowhere.csv", "--debug"],
@@ -223,11 +260,13 @@ def test_errors_are_one_message_and_leave_no_trace(folder, tmp_path):
 
 def test_a_study_that_is_there_is_replaced_only_by_force(folder, tmp_path):
     study = tmp_path / "study"
-    run("fit", "a.csv", "-x", "patient", "-k", 2, "-o", study, "-q", where=folder)
+    inside("fit", "a.csv", "-x", "patient", "-k", 2, "-o", study, "-q", where=folder)
     before = (study / "run.json").read_text()
-    assert "is there already" in run("fit", "a.csv", "-x", "patient", "-k", 3, "-o", study, where=folder, rc=1).stderr
+    assert (
+        "is there already" in inside("fit", "a.csv", "-x", "patient", "-k", 3, "-o", study, where=folder, rc=1).stderr
+    )
     assert (study / "run.json").read_text() == before
-    run("fit", "a.csv", "-x", "patient", "-k", 3, "-o", study, "--force", "-q", where=folder)
+    inside("fit", "a.csv", "-x", "patient", "-k", 3, "-o", study, "--force", "-q", where=folder)
     assert json.loads((study / "run.json").read_text())["n_clusters"] == 3
     assert [path.name for path in tmp_path.iterdir()] == ["study"]
 
@@ -237,16 +276,16 @@ def test_a_folder_of_other_files_is_never_replaced(folder, tmp_path):
     precious.mkdir()
     (precious / "chapter.txt").write_text("years of work")
     arguments = ("fit", "a.csv", "-x", "patient", "-k", 2, "-q", "--force", "-o")
-    assert "not a study alone" in run(*arguments, precious, where=folder, rc=1).stderr.replace("\n", " ")
-    run(*arguments[:-2], "-o", tmp_path / "study", where=folder)
+    assert "not a study alone" in inside(*arguments, precious, where=folder, rc=1).stderr.replace("\n", " ")
+    inside(*arguments[:-2], "-o", tmp_path / "study", where=folder)
     (tmp_path / "study" / "my notes.txt").write_text("also precious")
-    assert "not a study alone" in run(*arguments, tmp_path / "study", where=folder, rc=1).stderr.replace("\n", " ")
+    assert "not a study alone" in inside(*arguments, tmp_path / "study", where=folder, rc=1).stderr.replace("\n", " ")
     assert (precious / "chapter.txt").exists()
     assert (tmp_path / "study" / "my notes.txt").exists()
     nowhere = tmp_path / "study" / "run.json" / "x"
-    assert "cannot be written" in run(*arguments[:-2], "-o", nowhere, where=folder, rc=1).stderr.replace("\n", " ")
+    assert "cannot be written" in inside(*arguments[:-2], "-o", nowhere, where=folder, rc=1).stderr.replace("\n", " ")
     missing = ("predict", tmp_path / "study", "a.csv", "-o", tmp_path / "nowhere" / "x.csv")
-    assert "cannot be written" in run(*missing, where=folder, rc=1).stderr.replace("\n", " ")
+    assert "cannot be written" in inside(*missing, where=folder, rc=1).stderr.replace("\n", " ")
 
 
 def test_interrupted_it_leaves_nothing(tmp_path):
@@ -276,47 +315,65 @@ def test_interrupted_it_leaves_nothing(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.csv"]
 
 
-def press_at(function, *arguments, where):
-    """Run a command, and press Ctrl-C just as it calls ``function``."""
-    module, _, name = function.rpartition(".")
-    code = (
-        f"import os, signal, sys\nfrom intarsia.cli import main\nfrom intarsia.cli import {module} as module\n"
-        f"real = module.{name}\n"
-        "def pressed(*given):\n    os.kill(os.getpid(), signal.SIGINT)\n    return real(*given)\n"
-        f"module.{name} = pressed\nmain(sys.argv[1:])"
-    )
+PRESSING = """
+import importlib, json, os, signal, sys
+from intarsia.cli import interrupts, main
+for function, arguments in json.loads(sys.argv[1]):
+    where, _, name = function.rpartition(".")
+    module = importlib.import_module(f"intarsia.cli.{where}")
+    real = getattr(module, name)
+    def pressed(*given, real=real):
+        os.kill(os.getpid(), signal.SIGINT)
+        return real(*given)
+    setattr(module, name, pressed)
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        print(ended.code)
+    setattr(module, name, real)
+    sys.stderr.write("\\0")
+    interrupts._written.clear()
+"""
+
+
+def press_at(*commands, where):
+    """Run commands, one after the other, and press Ctrl-C just as each calls the function named before it."""
+    said = [(function, [str(argument) for argument in arguments]) for function, *arguments in commands]
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-c", PRESSING, json.dumps(said)],
         cwd=where,
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=120,
-        check=False,
+        check=True,
     )
-    assert done.returncode == 130, done.stderr
+    assert done.stdout.split() == ["130"] * len(commands), done.stderr
     assert "Traceback" not in done.stderr
-    return done.stderr.replace("\n", "")
+    return done.stderr.replace("\n", "").split("\0")[:-1]
 
 
 def test_interrupted_it_says_what_is_there(folder, tmp_path):
     study = tmp_path / "study"
     fit = ("fit", "a.csv", "-x", "patient", "-q", "-o", study, "-k")
     nothing = "interrupted; nothing was written. The same command starts again."
-    assert press_at("fit.read", *fit, 2, where=folder) == nothing
-    assert press_at("fit._write_labels", *fit, 2, where=folder) == nothing
+    early = press_at(("fit.read", *fit, 2), ("fit._write_labels", *fit, 2), where=folder)
+    assert early == [nothing, nothing]
     assert list(tmp_path.iterdir()) == []
     # too late: what has begun to take its place takes it
-    late = press_at("fit._replace", *fit, 2, where=folder)
-    assert late == f"interrupted, but {study.resolve()} was written before, and is whole."
+    late = press_at(("fit._replace", *fit, 2), ("fit._write_labels", *fit, 3, "--force"), where=folder)
+    assert late == [f"interrupted, but {study.resolve()} was written before, and is whole.", nothing]
     assert json.loads((study / "run.json").read_text())["n_clusters"] == 2
-    assert press_at("fit._write_labels", *fit, 3, "--force", where=folder) == nothing
-    assert json.loads((study / "run.json").read_text())["n_clusters"] == 2
-    assert "was written before" in press_at("fit._replace", *fit, 3, "--force", where=folder)
+    forced, *others = press_at(
+        ("fit._replace", *fit, 3, "--force"),
+        ("predict.read", "predict", study, "a.csv", "-o", tmp_path / "new.csv"),
+        ("check.read", "check", "a.csv"),
+        where=folder,
+    )
+    assert "was written before" in forced
     assert json.loads((study / "run.json").read_text())["n_clusters"] == 3
+    assert others == [nothing, nothing]
     assert [path.name for path in tmp_path.iterdir()] == ["study"]
-    assert press_at("predict.read", "predict", study, "a.csv", "-o", tmp_path / "new.csv", where=folder) == nothing
-    assert press_at("check.read", "check", "a.csv", where=folder) == nothing
 
 
 def test_interrupted_while_it_is_loaded_it_says_so_too(tmp_path):
@@ -337,14 +394,7 @@ SEVERAL = {"federation": ("init", "start", "run", "status", "result", *JOINING),
 def test_every_command_has_help_with_an_example_in_80_columns(tmp_path):
     inner = [f"{command} {part}" for command, parts in SEVERAL.items() for part in parts]
     for command in ("", *COMMANDS, *inner):
-        done = subprocess.run(
-            [*INTARSIA, *command.split(), "--help"],
-            cwd=tmp_path,
-            env={**ENVIRONMENT, "COLUMNS": "80"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        done = inside(*command.split(), "--help", where=tmp_path, columns=80)
         lines = [line.strip() for line in done.stdout.splitlines()]
         assert max(map(len, lines)) <= 80
         assert [line for line in lines if line.startswith(f"Example: intarsia {command}")], command
@@ -352,13 +402,13 @@ def test_every_command_has_help_with_an_example_in_80_columns(tmp_path):
             r"with  and|\[/", done.stdout
         )  # brackets that were taken for markup, or markup for brackets
     assert json.loads(run("version", "--json", where=tmp_path).stdout)["intarsia"] == intarsia.__version__
-    assert "heart_disease" in run("datasets", where=tmp_path).stdout
+    assert "heart_disease" in inside("datasets", where=tmp_path).stdout
 
 
 def test_help_and_how_to_name_every_command_and_exit_code(tmp_path):
     top = " ".join(run("--help", where=tmp_path).stdout.split())
     page = (Path(__file__).parent.parent / "docs/how-to/command-line.md").read_text()
-    assert "[parties] and [settings]" in run("fit", "--help", where=tmp_path).stdout
+    assert "[parties] and [settings]" in inside("fit", "--help", where=tmp_path).stdout
     for text in (top, page.replace("`", "")):
         said = text.partition("Exit codes:")[2]
         assert said.startswith(
@@ -367,15 +417,17 @@ def test_help_and_how_to_name_every_command_and_exit_code(tmp_path):
         assert all(command in text for command in COMMANDS)
 
 
-def completed(*words, where):
-    """What bash would offer for the last of these words, by the script that ``--show-completion`` prints."""
+def completed(*lines, where):
+    """What bash would offer for the last word of each line, by the script that ``--show-completion`` prints."""
     script = (
-        'eval "$(intarsia --show-completion)"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))\n'
-        'complete -p intarsia >&2; _intarsia_completion intarsia; printf "%s\\n" "${COMPREPLY[@]}"'
+        'eval "$(intarsia --show-completion)"; complete -p intarsia >&2\n'
+        'for line in "$@"; do IFS=, read -r -a COMP_WORDS <<< "$line"; COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n'
+        '[ -z "${line##*,}" ] && COMP_CWORD=$((COMP_CWORD + 1)) && COMP_WORDS+=("")\n'
+        'COMPREPLY=(); _intarsia_completion intarsia; echo "${COMPREPLY[@]}"; done'
     )
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "--norc", "-c", script, "bash", *words],
+        ["bash", "--norc", "-c", script, "bash", *lines],
         cwd=where,
         env={**ENVIRONMENT, "PATH": path},
         capture_output=True,
@@ -385,17 +437,18 @@ def completed(*words, where):
     )
     # where nothing is offered, bash completes names of files
     assert done.stderr == "complete -o default -F _intarsia_completion intarsia\n"
-    return done.stdout.split()
+    return [line.split() for line in done.stdout.splitlines()]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes_commands_and_options(folder):
-    assert set(completed("intarsia", "", where=folder)) == set(COMMANDS)
-    assert set(completed("intarsia", "f", where=folder)) == {"fit", "federation"}
-    assert set(completed("intarsia", "participant", "", where=folder)) == set(SEVERAL["participant"])
-    assert completed("intarsia", "fit", "a.csv", "--o", where=folder) == ["--one-shot", "--output"]
-    assert completed("intarsia", "fit", "a", where=folder) == []
-    assert completed("intarsia", "fit", "-o", "st", where=folder) == []
+    lines = ("intarsia,", "intarsia,f", "intarsia,participant,", "intarsia,fit,a.csv,--o", "intarsia,fit,-o,st")
+    top, f, inner, option, file = completed(*lines, where=folder)
+    assert set(top) == set(COMMANDS)
+    assert set(f) == {"fit", "federation"}
+    assert set(inner) == set(SEVERAL["participant"])
+    assert option == ["--one-shot", "--output"]
+    assert file == []
 
 
 def test_help_and_completion_load_no_mathematics():
@@ -407,15 +460,15 @@ def test_help_and_completion_load_no_mathematics():
 def test_hostile_names_are_text(tmp_path):
     name = "[red]x[/red] " + "é" * 50
     pl.DataFrame({name: [1.0, 2.0, 9.0, 10.0], "y": [1.0, 2.0, 9.0, 10.0]}).write_csv(tmp_path / "[bold]a.csv")
-    assert "[red]x[/red]" in run("check", "[bold]a.csv", where=tmp_path).stdout.replace("\n", "")
-    run("fit", "[bold]a.csv", "-k", 2, "-o", "s", where=tmp_path)
+    assert "[red]x[/red]" in inside("check", "[bold]a.csv", where=tmp_path).stdout.replace("\n", "")
+    inside("fit", "[bold]a.csv", "-k", 2, "-o", "s", where=tmp_path)
     assert (tmp_path / "s" / "labels" / "[bold]a.csv").exists()
     assert Path(tmp_path / "s" / "centroids.csv").read_text().count(name) == 2
     hostile = "[red]:smile:\x1b[2J"
     pl.DataFrame({hostile: [1.0, 2.0], "z": [1.0, 2.0]}).write_csv(tmp_path / "h.csv")
     for done in (
-        run("check", f"{hostile}=h.csv", where=tmp_path),
-        run("fit", "h.csv", "--id", "y", where=tmp_path, rc=1),
+        inside("check", f"{hostile}=h.csv", where=tmp_path),
+        inside("fit", "h.csv", "--id", "y", where=tmp_path, rc=1),
     ):
         assert "[red]:smile:�[2J" in done.stdout + done.stderr
         assert "\x1b" not in done.stdout + done.stderr

@@ -16,7 +16,7 @@ from intarsia.exceptions import DatasetError, SettingError
 from intarsia.metrics import clustering_accuracy
 
 pytestmark = pytest.mark.data
-N_SPLITS = 20
+N_SPLITS = 10  # `make reproduce` looks at a hundred
 DEFAULTS = [FEDERATED, ONE_SHOT]
 
 

@@ -23,7 +23,7 @@ def test_fit_holds_no_more_than_three_copies(monkeypatch, case):
     assert case in CASES
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("POLARS_MAX_THREADS", "2")
-    assert copies(case, rows=100_000, columns=50) <= MOST
+    assert copies(case, rows=60_000, columns=50) <= MOST
 
 
 def test_tables_that_are_handed_over_are_let_go():

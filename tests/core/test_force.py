@@ -18,8 +18,10 @@ from intarsia.core.force import (
 )
 from intarsia.exceptions import SettingError
 from tests import naive
+from tests.strategies import FEW
 
 
+@FEW
 @given(
     st.integers(1, 300),
     st.sampled_from([1.0, 2.0, 3.0, 6.0, 12.0]),
@@ -35,6 +37,7 @@ def test_exact_moment_equals_adaptive_quadrature(d, w, s, seed):
     assert fast == pytest.approx(naive.inverse_power_moment(variances, squares, s, w), rel=1e-4)
 
 
+@FEW
 @given(
     st.sampled_from([1, 2, 3, 10, 100]),
     st.sampled_from([0.2, 1.0, 2.0, 3.0, 12.0, 60.0]),
@@ -97,6 +100,7 @@ def test_without_softening_it_is_the_closed_form_however_near_w_is_to_the_dimens
         assert moment == pytest.approx(exact * scale ** (-w / 2), rel=1e-4)
 
 
+@FEW
 @given(st.integers(3, 60), st.sampled_from([0.3, 1.0, 2.0, 2.5]), st.integers(0, 2**32 - 1))
 def test_without_softening_it_equals_adaptive_quadrature(d, w, seed):
     rng = np.random.default_rng(seed)

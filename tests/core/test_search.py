@@ -37,7 +37,7 @@ from intarsia.core.search import (
     turned_blocks,
 )
 from tests.naive import partition
-from tests.strategies import local_centroids
+from tests.strategies import FEW, local_centroids
 
 
 def streams(k):
@@ -116,6 +116,7 @@ def test_with_many_features_search_finds_the_same(monkeypatch):
         assert wide[1:5] == exact[1:5]
 
 
+@FEW
 @given(local_centroids())
 def test_with_many_features_search_is_never_worse_than_method_a_either(case):
     local, k = case
@@ -129,6 +130,7 @@ def test_with_many_features_search_is_never_worse_than_method_a_either(case):
         assert found.loss <= objective(local, groups, k) + 1e-12
 
 
+@FEW
 @given(local_centroids())
 def test_with_many_clusters_search_is_never_worse_than_method_a_either(case):
     local, k = case
@@ -235,7 +237,7 @@ def test_only_random_starts_solve_this_one():
     """Without random starts the search ends above the best loss on some of these; with them on none."""
     rng = np.random.default_rng(11)
     fewer = 0
-    for _ in range(40):
+    for _ in range(15):
         local, _ = planted(rng, n=6, k=3, noise=2.5)
         with_starts = search_centroids(local, 3, overlap_of(local), 30, streams).loss
         without = search_centroids(local, 3, overlap_of(local), 0, streams).loss

@@ -1,4 +1,4 @@
-"""``intarsia report`` and the page that ``intarsia fit`` leaves, in real processes."""
+"""``intarsia report`` and the page that ``intarsia fit`` leaves, by real processes where one could make a difference."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import intarsia
-from tests.test_cli import run
+from tests.test_cli import inside, run
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_report_writes_the_same_page_again(study):
 
 
 def test_report_for_machines_is_the_summary(study):
-    told = json.loads(run("report", "study/", "--json", "--title", "T", where=study.parent).stdout)
+    told = json.loads(inside("report", "study/", "--json", "--title", "T", where=study.parent).stdout)
     assert told["title"] == "T"
     assert [party["rows"] for party in told["parties"]] == [60, 60]
     assert told["releases"]
@@ -46,35 +46,35 @@ def test_report_for_machines_is_the_summary(study):
 
 
 def test_report_goes_where_it_is_told_and_replaces_nothing(study, tmp_path):
-    run("report", study / "model.intarsia", "-o", tmp_path / "r.html", "--title", "Clinics & labs", where=tmp_path)
+    inside("report", study / "model.intarsia", "-o", tmp_path / "r.html", "--title", "Clinics & labs", where=tmp_path)
     assert "<h1>Clinics &amp; labs</h1>" in (tmp_path / "r.html").read_text()
-    refused = run("report", study, "-o", tmp_path / "r.html", where=tmp_path, rc=1)
+    refused = inside("report", study, "-o", tmp_path / "r.html", where=tmp_path, rc=1)
     assert "there already" in refused.stderr
-    missing = run("report", tmp_path / "nothing", where=tmp_path, rc=1)
+    missing = inside("report", tmp_path / "nothing", where=tmp_path, rc=1)
     assert "cannot be read" in missing.stderr
 
 
 def test_report_never_replaces_what_is_not_a_report(study, tmp_path):
     model = (study / "model.intarsia").read_bytes()
     (tmp_path / "m.html").write_bytes(model)
-    run("report", "m.html", where=tmp_path, rc=1)
+    inside("report", "m.html", where=tmp_path, rc=1)
     assert (tmp_path / "m.html").read_bytes() == model
     (tmp_path / "notes.intarsia").write_bytes(model)
     (tmp_path / "notes.html").write_text("mine")
-    run("report", "notes.intarsia", where=tmp_path, rc=1)
+    inside("report", "notes.intarsia", where=tmp_path, rc=1)
     assert (tmp_path / "notes.html").read_text() == "mine"
     received = tmp_path / "received"
     received.mkdir()
     (received / "model.intarsia").write_bytes(model)
     (received / "report.html").symlink_to(tmp_path / "notes.html")
-    run("report", "received", where=tmp_path, rc=1)
+    inside("report", "received", where=tmp_path, rc=1)
     assert (tmp_path / "notes.html").read_text() == "mine"
 
 
 def test_json_can_go_to_a_file(study, tmp_path):
-    run("report", study, "--json", "-o", "s.json", where=tmp_path)
+    inside("report", study, "--json", "-o", "s.json", where=tmp_path)
     assert json.loads((tmp_path / "s.json").read_text())["title"]
-    run("report", study, "--json", "-o", "s.html", where=tmp_path, rc=1)
+    inside("report", study, "--json", "-o", "s.html", where=tmp_path, rc=1)
 
 
 def test_names_that_are_no_text_are_refused(study, tmp_path):
@@ -97,5 +97,5 @@ def test_open_shows_it_in_a_browser(study, tmp_path, monkeypatch):
 
 
 def test_force_replaces_a_study_with_its_report(study):
-    run("fit", "a.csv", "b.csv", "-k", 2, "-o", "study", "--force", where=study.parent)
+    inside("fit", "a.csv", "b.csv", "-k", 2, "-o", "study", "--force", where=study.parent)
     assert (study / "report.html").exists()
