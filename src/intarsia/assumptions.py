@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from intarsia.core.centroids import merge
 from intarsia.core.distances import Extent, Metric, check_metric, extent_of, phi_of_pairs
-from intarsia.core.features import is_complete, is_connected, overlap_graph
+from intarsia.core.features import is_complete_of, is_connected_of, overlap_graph
 from intarsia.core.meta_clustering import LocalCentroids, distances_to_own
 from intarsia.core.n_clusters import CLEAR, NO_STRUCTURE
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -89,7 +89,6 @@ class AssumptionReport:
 
 def check_assumptions(outcome: Outcome) -> AssumptionReport:
     """Check what summaries allow, on the grouping that was found."""
-    graph = overlap_graph(outcome.masks)
     groups, owner = outcome.groups, outcome.owner
     local = LocalCentroids(outcome.local_centroids, owner, outcome.model.metric)
     n_groups = len(outcome.model.centroids)
@@ -97,14 +96,14 @@ def check_assumptions(outcome: Outcome) -> AssumptionReport:
     clusters = []
     for g in range(n_groups):
         holders = np.unique(owner[groups == g])
-        among = graph[np.ix_(holders, holders)]
+        among = outcome.masks[holders]
         seen = outcome.local_centroids.seen[groups == g].any(axis=0)
         clusters.append(
             ClusterAssumptions(
                 cluster=g,
                 participants=tuple(outcome.participants[i] for i in holders),
-                connected=is_connected(among),
-                complete=is_complete(among),
+                connected=is_connected_of(among),
+                complete=is_complete_of(among),
                 unseen_features=tuple(np.array(outcome.model.space.names)[~seen].tolist()),
                 spread=float(off_centre[groups == g].mean()),
             )
@@ -116,7 +115,10 @@ def check_assumptions(outcome: Outcome) -> AssumptionReport:
         # a participant with too few rows to look for clusters took them for one, which may be several
         if c.margin < DOUBTFUL or (alone and n_groups > 1 and c.size < 2 * n_groups)
     )
-    return AssumptionReport(is_connected(graph), is_complete(graph), tuple(clusters), doubtful, _unstructured(outcome))
+    masks = outcome.masks
+    return AssumptionReport(
+        is_connected_of(masks), is_complete_of(masks), tuple(clusters), doubtful, _unstructured(outcome)
+    )
 
 
 def _unstructured(outcome: Outcome) -> tuple[str, ...]:

@@ -63,25 +63,31 @@ def coverage_of(outcome: Outcome, names: tuple[str, ...], keys: Mapping[str, Has
 
 def separations(outcome: Outcome, names: tuple[str, ...]) -> tuple[Separation, ...]:
     """Every cluster and feature that it and another cluster know, the largest difference first."""
-    model, found = outcome.model, []
-    centroids, values = model.centroids, model.values
-    variances, cells = model.spread
-    index = dict(zip(names, model.space.index(names).tolist(), strict=True))
-    for name, m in index.items():
-        counts, seen = centroids.counts[:, m], centroids.seen[:, m]
-        if not model.extent.varies[m]:
-            continue
-        inside = float((cells[:, m] * variances[:, m]).sum() / max(cells[:, m].sum(), 1.0))
-        mean = float(np.average(centroids.values[seen, m], weights=counts[seen]))
-        between = float(np.average(np.square(centroids.values[seen, m] - mean), weights=counts[seen]))
-        who = tuple(p for p, mask in zip(outcome.participants, outcome.masks, strict=True) if mask[m])
-        for k in np.flatnonzero(seen):
-            others = seen & (np.arange(len(seen)) != k)
-            if not others.any():
-                continue
-            rest = float(np.average(values[others, m], weights=counts[others]))
-            step = (float(values[k, m]) - rest) / float(model.scale[m])
-            least = LEAST_WITHIN * float(np.sqrt(inside + between))
-            size = step / max(float(np.sqrt(inside)), least) if least > 0 else 0.0
-            found.append(Separation(int(k), name, float(values[k, m]), rest, float(size), who))
+    model, index = outcome.model, outcome.model.space.index(names)
+    seen, counts = model.centroids.seen[:, index], model.centroids.counts[:, index]
+    values = np.where(seen, model.values[:, index], 0.0)
+    variances, cells = (part[:, index] for part in model.spread)
+    total = counts.sum(axis=0)
+    inside = (cells * variances).sum(axis=0) / np.maximum(cells.sum(axis=0), 1.0)
+    own = np.where(seen, model.centroids.values[:, index], 0.0)
+    mean = (counts * own).sum(axis=0) / np.where(total > 0, total, 1.0)
+    between = (counts * np.square(own - mean)).sum(axis=0) / np.where(total > 0, total, 1.0)
+    # sums around the mean of all keep the digits when values are large and close together
+    middle = mean * model.scale[index] + model.shift[index]
+    offsets = np.where(seen, values - middle, 0.0)
+    others = total - counts
+    comparable = seen & (seen.sum(axis=0) > 1) & (others > 0) & model.extent.varies[index]
+    rest = middle + ((counts * offsets).sum(axis=0) - counts * offsets) / np.where(others > 0, others, 1.0)
+    least = LEAST_WITHIN * np.sqrt(inside + between)
+    within = np.maximum(np.sqrt(inside), least)
+    size = np.divide((values - rest) / model.scale[index], within, out=np.zeros(values.shape), where=least > 0)
+    masks = outcome.masks[:, index]
+    who = {
+        m: tuple(outcome.participants[i] for i in np.flatnonzero(masks[:, m]))
+        for m in np.flatnonzero(comparable.any(axis=0)).tolist()
+    }
+    found = [
+        Separation(k, names[m], float(values[k, m]), float(rest[k, m]), float(size[k, m]), who[m])
+        for m, k in np.argwhere(comparable.T).tolist()
+    ]
     return tuple(sorted(found, key=lambda s: (-abs(s.difference), s.cluster, s.feature)))

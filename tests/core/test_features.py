@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
@@ -9,9 +10,14 @@ from intarsia.core.features import (
     FeatureSpace,
     components,
     components_of,
-    hangers_on,
+    cut_vertices,
+    cut_vertices_of,
+    held_by,
+    held_by_of,
     is_complete,
+    is_complete_of,
     is_connected,
+    is_connected_of,
     near_misses,
     overlap_graph,
 )
@@ -69,14 +75,26 @@ def test_hangers_on_are_what_falls_off_when_a_vertex_is_taken_out(bits):
         piece = components(graph[np.ix_(rest, rest)]) if rest else np.zeros(0, dtype=int)
         if piece.max(initial=0) > 0:
             expected += [(vertex, [rest[k] for k in np.flatnonzero(piece == c)]) for c in range(piece.max() + 1)]
-    assert [(vertex, held.tolist()) for vertex, held in hangers_on(graph)] == expected
+    for few in (64, 0):  # one by one, or by a walk
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("intarsia.core.features._FEW_INNER", few)
+            cut = cut_vertices(graph)
+        assert [(vertex, held.tolist()) for vertex in cut for held in held_by(graph, vertex)] == expected
 
 
 @given(st.integers(1, 8), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_components_of_masks_are_those_of_their_graph(n, d, seed):
     rng = np.random.default_rng(seed)
-    masks = rng.random((n, d)) < rng.choice([0.1, 0.3])
+    masks = rng.random((n, d)) < rng.choice([0.1, 0.3, 0.5])
     graph = overlap_graph(masks) | np.eye(n, dtype=bool)
     assert components_of(masks).tolist() == components(graph).tolist()
+    assert is_connected_of(masks) == is_connected(graph)
+    assert is_complete_of(masks) == is_complete(graph)
+    if is_connected(graph):
+        cut = cut_vertices_of(masks)
+        assert cut == cut_vertices(graph)
+        for vertex in cut:
+            pairs = zip(held_by_of(masks, vertex), held_by(graph, vertex), strict=True)
+            assert all(ours.tolist() == theirs.tolist() for ours, theirs in pairs)
     _, theirs = connected_components(graph, directed=False)
     assert components(graph).tolist() == theirs.tolist()

@@ -2,6 +2,7 @@
 
 import json
 import typing
+from importlib import import_module
 
 import msgspec
 import numpy as np
@@ -11,11 +12,11 @@ from hypothesis import strategies as st
 
 import intarsia
 from intarsia.core.distances import extent_of, rescaled_distances
-from intarsia.core.layout import flat_layout, quick_distances
+from intarsia.core.layout import flat_layout, quick_distances, rough_layout
 from intarsia.messages import AnyDensity, Message, Reply, Request
 from intarsia.report.data import State
 from intarsia.report.words import MEANINGS, MESSAGES
-from tests.report.studies import blobs, hospitals
+from tests.report.studies import blobs, hospitals, large_study
 
 
 @pytest.fixture(scope="module")
@@ -311,6 +312,41 @@ def test_points_in_the_plane_are_found_again(n, seed):
     layout = flat_layout(apart)
     assert np.allclose(np.linalg.norm(layout.points[:, None] - layout.points[None], axis=-1), apart, atol=1e-6)
     assert layout.kept == pytest.approx(1.0)
+
+
+@given(st.integers(12, 40), st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_points_in_the_plane_are_found_again_by_landmarks(n, seed):
+    points = np.random.default_rng(seed).normal(size=(n, 2))
+    seen = np.ones(points.shape, dtype=bool)
+    extent = extent_of(points, seen)
+    apart = np.linalg.norm(points[:, None] - points[None], axis=-1) / np.linalg.norm(extent.width)
+    layout = rough_layout(points, seen, extent, 6)
+    assert np.allclose(np.linalg.norm(layout.points[:, None] - layout.points[None], axis=-1), apart, atol=1e-5)
+    assert layout.kept == pytest.approx(1.0)
+
+
+def test_whoever_no_landmark_sees_has_a_place_too():
+    rng = np.random.default_rng(0)
+    values, seen = rng.normal(size=(50, 6)), np.zeros((50, 6), dtype=bool)
+    seen[np.arange(50), np.arange(50) % 5] = True  # every landmark sees one feature, and so does everybody
+    seen[::2, 1] = True
+    seen[49] = [False] * 5 + [True]
+    values = np.where(seen, values, 0.0)
+    assert np.isfinite(rough_layout(values, seen, extent_of(values, seen), 10).points).all()
+
+
+def test_of_many_pairs_those_are_kept_that_share_most(monkeypatch):
+    summarise = import_module("intarsia.report.summarise")
+    outcome = large_study(n=40, k=2, d=12).outcome
+    every = summarise._shared(outcome)
+    has = outcome.masks.astype(int)
+    expected = [(i, j, int(has[i] @ has[j])) for i in range(40) for j in range(i + 1, 40) if has[i] @ has[j]]
+    expected.sort(key=lambda pair: -pair[2])
+    assert [(pair.left, pair.right, pair.columns) for pair in every] == expected
+    monkeypatch.setattr(summarise, "MOST_PAIRS", 100)
+    monkeypatch.setattr(summarise, "by_rows", lambda n, _: [slice(k, min(k + 7, n)) for k in range(0, n, 7)])
+    assert summarise._shared(outcome) == every[:100]
 
 
 def test_what_cannot_be_compared_is_reached_over_others():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from intarsia.core.features import (
     components,
     components_of,
     indicators,
+    is_complete_of,
     joint_levels,
     near_misses,
     overlap_graph,
@@ -82,7 +84,7 @@ class Study:
     levels: Mapping[str, Mapping[str, tuple[str, ...]]]
     units: CommonUnits
 
-    @property
+    @cached_property
     def masks(self) -> BoolArray:
         """One row per participant: the diagonal of its Ω."""
         return np.array([self.space.mask(self.features[name]) for name in self.participants], dtype=np.bool_)
@@ -91,6 +93,11 @@ class Study:
     def overlap(self) -> BoolArray:
         """Who shares a feature with whom."""
         return overlap_graph(self.masks)
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every two participants share a feature."""
+        return is_complete_of(self.masks)
 
     @property
     def shift(self) -> FloatArray:
@@ -102,7 +109,7 @@ class Study:
         """What common units divide by."""
         return self.units.scale
 
-    @property
+    @cached_property
     def all_levels(self) -> dict[str, tuple[str, ...]]:
         """The levels of every column of categories."""
         return joint_levels(self.levels.values())

@@ -48,7 +48,6 @@ from intarsia.core.agglomeration import MergeTree, agglomerate
 from intarsia.core.alignment import blend, movement, without_own
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.distances import Extent, Metric
-from intarsia.core.features import is_complete
 from intarsia.core.force import exact_forces, gaussian_extent
 from intarsia.core.meta_clustering import LocalCentroids, by_size, method_a, method_b, objective
 from intarsia.core.n_clusters import Choice, choose_n_clusters
@@ -339,7 +338,7 @@ class FederatedAlgorithm:
             starts = starts_stream(self.seed, "search centroids")
             found = search_centroids(local, self._k, study.overlap, self.n_starts, starts)
             # where everybody can be compared with everybody, there is no weak link that could turn the rest
-            in_doubt = self.max_rounds > 1 and self.refinement != "plain" and not is_complete(study.overlap)
+            in_doubt = self.max_rounds > 1 and self.refinement != "plain" and not study.complete
             best = found.groups
             if in_doubt:
                 # centroids that know fewer features fit rows more easily, and would win for that alone
@@ -370,9 +369,7 @@ class FederatedAlgorithm:
         done = len(run.rounds)
         if len(run.candidates) > 1:
             return "trial"
-        judged_by_others = self.refinement == "crosswise" or (
-            self.refinement == "auto" and not is_complete(run.study.overlap)
-        )
+        judged_by_others = self.refinement == "crosswise" or (self.refinement == "auto" and not run.study.complete)
         return "crosswise" if judged_by_others and 1 <= done < self.max_rounds - self._plain_rounds else "plain"
 
     def _next_round(self, run: Run) -> Step:

@@ -19,6 +19,8 @@ from scipy.sparse.csgraph import connected_components
 from intarsia.core.pieces import by_rows
 from intarsia.core.types import BoolArray, IntArray
 
+_FEW_INNER = 64  # vertices that are tried one by one
+
 
 @dataclass(frozen=True)
 class FeatureSpace:
@@ -122,28 +124,112 @@ def is_connected(graph: BoolArray) -> bool:
     return bool(components(graph).max(initial=0) == 0)
 
 
+def is_connected_of(masks: BoolArray) -> bool:
+    """:func:`is_connected` of the overlap graph of these masks, without the graph."""
+    return bool(components_of(masks).max(initial=0) == 0)
+
+
 def is_complete(graph: BoolArray) -> bool:
     """Whether every two vertices share an edge ("fully connected" in the paper)."""
     return bool(graph.all())
 
 
-def hangers_on(graph: BoolArray) -> list[tuple[int, IntArray]]:
-    """Every vertex without which the graph would fall apart, with each set of vertices that it holds on to the rest.
+def is_complete_of(masks: BoolArray) -> bool:
+    """:func:`is_complete` of the overlap graph of these masks, without the graph.
 
-    Only inner vertices of a breadth-first tree can be such, and in a dense graph there are few of those.
+    >>> is_complete_of(np.array([[True, True, False], [False, True, True], [True, False, True]]))
+    True
+    """
+    if len(masks) < 2:
+        return True
+    if not masks.any(axis=1).all():
+        return False
+    numbers = np.unique(masks, axis=0).astype(np.float32)
+    pieces = by_rows(len(numbers), len(numbers))
+    return all(bool((numbers[some] @ numbers.T > 0.0).all()) for some in pieces)
+
+
+def held_by(graph: BoolArray, vertex: int) -> list[IntArray]:
+    """What the graph falls into without a vertex.
 
     >>> chain = np.eye(4, dtype=bool) | np.eye(4, k=1, dtype=bool) | np.eye(4, k=-1, dtype=bool)
-    >>> [(vertex, held.tolist()) for vertex, held in hangers_on(chain)]
-    [(1, [0]), (1, [2, 3]), (2, [0, 1]), (2, [3])]
+    >>> [(vertex, [held.tolist() for held in held_by(chain, vertex)]) for vertex in cut_vertices(chain)]
+    [(1, [[0], [2, 3]]), (2, [[0, 1], [3]])]
     """
-    found: list[tuple[int, IntArray]] = []
+    piece = components(graph, without=vertex)
+    return [np.flatnonzero(piece == k) for k in range(piece.max(initial=-1) + 1)]
+
+
+def cut_vertices(graph: BoolArray) -> list[int]:
+    """Every vertex without which the graph would fall apart.
+
+    Only inner vertices of a breadth-first tree can be such, and in a dense graph there are few of those. Where there are
+    many, the graph is walked through once, depth first.
+    """
     if not len(graph):
-        return found
+        return []
     inner = {vertex for _, vertex in _waves(graph, np.ones(len(graph), dtype=np.bool_)) if vertex >= 0} | {0}
-    for vertex in sorted(inner):
-        piece = components(graph, without=vertex)
-        if piece.max(initial=0) > 0:
-            found.extend((vertex, np.flatnonzero(piece == k)) for k in range(piece.max() + 1))
+    if len(inner) <= _FEW_INNER:
+        return [vertex for vertex in sorted(inner) if components(graph, without=vertex).max(initial=0) > 0]
+    rows, columns = np.nonzero(graph)
+    return sorted(_articulations(rows, columns, len(graph)))
+
+
+def cut_vertices_of(masks: BoolArray) -> list[int]:
+    """:func:`cut_vertices` of the overlap graph of these masks, without the graph: who sees a feature hangs on it.
+
+    >>> cut_vertices_of(np.array([[True, False, False], [True, True, False], [False, True, True]]))
+    [1]
+    """
+    shared = masks[:, masks.sum(axis=0) > 1]  # nobody hangs on what only one sees
+    n = len(shared)
+    rows, columns = np.nonzero(shared)
+    found = _articulations(np.append(rows, columns + n), np.append(columns + n, rows), n + shared.shape[1])
+    return sorted(vertex for vertex in found if vertex < n)
+
+
+def held_by_of(masks: BoolArray, vertex: int) -> list[IntArray]:
+    """:func:`held_by` of the overlap graph of these masks."""
+    rest = np.delete(np.arange(len(masks)), vertex)
+    label = components_of(masks[rest])
+    return [rest[label == k] for k in range(label.max(initial=-1) + 1)]
+
+
+def _articulations(rows: IntArray, columns: IntArray, n: int) -> set[int]:
+    """Vertices without which more pieces would be left, by one walk depth first (Hopcroft and Tarjan, 1973).
+
+    ``low`` is the earliest vertex that can be reached from below a vertex, other than by the way one came.
+    """
+    order = np.argsort(rows, kind="stable")
+    ends = np.cumsum(np.bincount(rows, minlength=n)).tolist()
+    others, at = columns[order].tolist(), [0, *ends[:-1]]
+    visited, low, found, time = [-1] * n, [0] * n, set(), 0
+    for root in range(n):
+        if visited[root] >= 0:
+            continue
+        visited[root] = low[root] = time
+        time += 1
+        way, branches = [(root, -1)], 0
+        while way:
+            vertex, came = way[-1]
+            if at[vertex] < ends[vertex]:
+                other = others[at[vertex]]
+                at[vertex] += 1
+                if visited[other] < 0:
+                    visited[other] = low[other] = time
+                    time += 1
+                    way.append((other, vertex))
+                    branches += vertex == root
+                elif other != came:
+                    low[vertex] = min(low[vertex], visited[other])
+                continue
+            way.pop()
+            if came >= 0:
+                low[came] = min(low[came], low[vertex])
+                if came != root and low[vertex] >= visited[came]:
+                    found.add(came)
+        if branches > 1:
+            found.add(root)
     return found
 
 

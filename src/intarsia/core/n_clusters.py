@@ -101,21 +101,60 @@ def silhouette(distances: FloatArray, groups: IntArray, weights: FloatArray | No
 def silhouettes_of_cuts(tree: MergeTree, distances: FloatArray, weights: FloatArray) -> dict[int, float]:
     """The silhouette of every cut of the tree from 2 groups on, without those that are NaN.
 
-    Every merge adds two columns of a table, so that a cut costs m² for m local clusters.
+    A merge changes one row of the mean distances from all groups to all m local clusters. Every cluster remembers the
+    nearest group that is not its own, and looks for another only when that one is gone or farther now, so that all cuts
+    together cost little more than m².
     """
-    total, pairs = np.nan_to_num(distances) * weights, ~np.isnan(distances) * weights
-    column = np.arange(tree.n_leaves)  # of each local cluster's group
-    place = {leaf: leaf for leaf in range(tree.n_leaves)}  # the column of every group of the tree
-    scores = {tree.n_leaves: _mean_silhouette(total, pairs, column, weights)}
+    cuts = _Cuts(tree.n_leaves, np.nan_to_num(distances) * weights, ~np.isnan(distances) * weights, weights)
+    scores = {tree.n_leaves: cuts.score()}
+    place = {leaf: leaf for leaf in range(tree.n_leaves)}  # the row of every group of the tree
     for step, (left, right) in enumerate(tree.merges.tolist()):
         into, gone = place.pop(left), place.pop(right)
         place[tree.n_leaves + step] = into
-        for table in (total, pairs):
-            table[:, into] += table[:, gone]
-            table[:, gone] = 0.0
-        column[column == gone] = into
-        scores[tree.n_leaves - step - 1] = _mean_silhouette(total, pairs, column, weights)
+        cuts.join(into, gone)
+        scores[tree.n_leaves - step - 1] = cuts.score()
     return {k: score for k, score in sorted(scores.items()) if k >= 2 and not np.isnan(score)}
+
+
+class _Cuts:
+    """Local clusters in groups that are joined: sums of weighted distances and of weights, by group (row) and cluster."""
+
+    def __init__(self, n: int, total: FloatArray, pairs: FloatArray, weights: FloatArray) -> None:
+        self._total, self._pairs = np.ascontiguousarray(total.T), np.ascontiguousarray(pairs.T)
+        self._weights = weights
+        self._group = np.arange(n)
+        self._size = weights.copy()
+        self._mean = np.divide(self._total, self._pairs, out=np.full((n, n), np.inf), where=self._pairs > 0)
+        self._own = self._mean.diagonal().copy()
+        np.fill_diagonal(self._mean, np.inf)  # from here on, means of others only
+        self._nearest = self._mean.argmin(axis=0)
+        self._other = self._mean.min(axis=0)
+
+    def join(self, into: int, gone: int) -> None:
+        """Put two groups together."""
+        for table in (self._total, self._pairs):
+            table[into] += table[gone]
+        self._size[into] += self._size[gone]
+        self._group[self._group == gone] = into
+        row = np.divide(
+            self._total[into], self._pairs[into], out=np.full(len(self._group), np.inf), where=self._pairs[into] > 0
+        )
+        mine = self._group == into
+        self._own[mine] = row[mine]
+        row[mine] = np.inf
+        self._mean[into], self._mean[gone] = row, np.inf
+        was = (self._nearest == into) | (self._nearest == gone)
+        closer = row <= self._other
+        self._other[closer], self._nearest[closer] = row[closer], into
+        lost = np.flatnonzero(was & ~closer)
+        if len(lost):
+            means = self._mean[:, lost]
+            self._nearest[lost] = means.argmin(axis=0)
+            self._other[lost] = means.min(axis=0)
+
+    def score(self) -> float:
+        """The mean silhouette of the groups as they are."""
+        return _weighted_mean(self._own, self._other, self._size[self._group], self._weights)
 
 
 def _mean_silhouette(total: FloatArray, pairs: FloatArray, column: IntArray, weights: FloatArray) -> float:
@@ -124,11 +163,19 @@ def _mean_silhouette(total: FloatArray, pairs: FloatArray, column: IntArray, wei
     rows = np.arange(len(column))
     own = mean[rows, column]
     mean[rows, column] = np.inf
-    other = mean.min(axis=1)
+    return _weighted_mean(own, mean.min(axis=1), _size(column, weights), weights)
+
+
+def _size(column: IntArray, weights: FloatArray) -> FloatArray:
+    return np.asarray(np.bincount(column, weights=weights)[column], dtype=np.float64)
+
+
+def _weighted_mean(own: FloatArray, other: FloatArray, size: FloatArray, weights: FloatArray) -> float:
+    """From mean distances to the own and the nearest other group, and the weight of the own one."""
     valid = np.isfinite(other) & np.isfinite(own) & (np.maximum(own, other) > 0) & (weights > 0)
     if not valid.any():
         return float("nan")
-    single = (np.bincount(column, weights=weights)[column] <= 1.0) & (own == 0)  # a row by itself has no silhouette
+    single = (size <= 1.0) & (own == 0)  # a row by itself has no silhouette
     each = np.where(single[valid], 0.0, (other[valid] - own[valid]) / np.maximum(own[valid], other[valid]))
     return float(np.average(each, weights=weights[valid]))
 

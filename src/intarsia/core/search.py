@@ -21,7 +21,7 @@ from scipy.optimize import linear_sum_assignment
 
 from intarsia.core.agglomeration import agglomerate, renumber, same_owner
 from intarsia.core.centroids import MaskedCentroids, merge, refill
-from intarsia.core.features import hangers_on
+from intarsia.core.features import cut_vertices, held_by
 from intarsia.core.meta_clustering import (
     LocalCentroids,
     distances_to_own,
@@ -543,15 +543,15 @@ def turned_blocks(problem: Problem, groups: IntArray, overlap: BoolArray) -> lis
     wrong against the other, and no change at a single participant leads from one arrangement to another. Looked at are the
     participants whose clusters are the least sure of their groups, and what hangs on each, with it and without it.
     """
-    links = hangers_on(overlap)
+    links = cut_vertices(overlap)
     if not links or problem.n_groups == 1:
         return []
     unsure = margins(problem, groups)
-    doubt = {link: unsure[problem.owner == link].min(initial=1.0) for link, _ in links}
+    doubt = {link: unsure[problem.owner == link].min(initial=1.0) for link in links}
     weakest = sorted(doubt, key=lambda link: (doubt[link], link))[:_MOST_LINKS]
     found = []
-    for link, held in links:
-        if link in weakest:
+    for link in sorted(weakest):
+        for held in held_by(overlap, link):
             for block in (held, np.append(held, link)):
                 found.extend(_turned(problem, groups, np.isin(problem.owner, block)))
     return found

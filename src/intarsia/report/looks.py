@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from intarsia.core.centroids import MaskedCentroids, merge
+from intarsia.core.centroids import merge
 from intarsia.core.distances import extent_of, rescaled_distances
-from intarsia.core.features import is_connected, overlap_graph
-from intarsia.core.types import BoolArray, FloatArray
+from intarsia.core.features import is_connected_of
+from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.results import Outcome
 
 FAR_OFF = 3.0  # times what local centroids reach, by which a mean must be off the others' to be odd
@@ -40,8 +39,8 @@ def holders(outcome: Outcome) -> BoolArray:
 
 def apart_clusters(outcome: Outcome) -> list[int]:
     """Clusters whose holders share no column, not even through others who hold it."""
-    graph, held = overlap_graph(outcome.masks), holders(outcome)
-    return [k for k in range(held.shape[1]) if not is_connected(graph[np.ix_(held[:, k], held[:, k])])]
+    held = holders(outcome)
+    return [k for k in range(held.shape[1]) if not is_connected_of(outcome.masks[held[:, k]])]
 
 
 def unseen(outcome: Outcome) -> dict[int, tuple[str, ...]]:
@@ -77,29 +76,30 @@ def separation_by_shared(outcome: Outcome) -> dict[str, float]:
     Of every two of its local clusters that went to different groups, the largest difference in a shared feature, in standard
     deviations of all rows; the least clear two count. Without such a pair a participant is not listed.
     """
-    local, owner, groups = outcome.local_centroids, outcome.owner, outcome.groups
+    local, groups, seen = outcome.local_centroids, outcome.groups, outcome.local_centroids.seen
     deviations = total_deviations(outcome)
     others = outcome.masks.sum(axis=0) > 1
-    found = {}
-    for i, name in enumerate(outcome.participants):
-        mine = np.flatnonzero(owner == i)
-        shared = others & outcome.masks[i] & (deviations > 0)
+    found: dict[str, float] = {}
+    if len(outcome.participants) == 1:
+        return found
+    for i, mine in enumerate(_by_owner(outcome)):
+        shared = np.flatnonzero(others & outcome.masks[i] & (deviations > 0))
+        values, there = local.values[np.ix_(mine, shared)] / deviations[shared], seen[np.ix_(mine, shared)]
         worst = [
-            _largest_difference(local, int(a), int(b), shared, deviations)
-            for at, a in enumerate(mine)
-            for b in mine[at + 1 :]
-            if groups[a] != groups[b]
+            np.where(there[at] & there[later], np.abs(values[at] - values[later]), 0.0).max(axis=1, initial=0.0).min()
+            for at in range(len(mine) - 1)
+            if len(later := at + 1 + np.flatnonzero(groups[mine[at + 1 :]] != groups[mine[at]]))
         ]
-        if worst and len(outcome.participants) > 1:
-            found[name] = min(worst)
+        if worst:
+            found[outcome.participants[i]] = float(min(worst))
     return found
 
 
-def _largest_difference(local: MaskedCentroids, a: int, b: int, shared: BoolArray, deviations: FloatArray) -> float:
-    both = shared & local.seen[a] & local.seen[b]
-    if not both.any():
-        return 0.0
-    return float((np.abs(local.values[a] - local.values[b])[both] / deviations[both]).max())
+def _by_owner(outcome: Outcome) -> list[IntArray]:
+    """The local clusters of every participant."""
+    owner = outcome.owner
+    counts = np.bincount(owner, minlength=len(outcome.participants))
+    return np.split(np.argsort(owner, kind="stable"), np.cumsum(counts)[:-1])
 
 
 def odd_columns(outcome: Outcome) -> list[Odd]:
@@ -110,41 +110,73 @@ def odd_columns(outcome: Outcome) -> list[Odd]:
     """
     variances, cells = outcome.model.spread
     within = np.sqrt((cells * variances).sum(axis=0) / np.maximum(cells.sum(axis=0), 1.0))
+    places = _places(outcome)
     found = []
     for m, name in enumerate(outcome.model.space.names):
-        places = [place for i in np.flatnonzero(outcome.masks[:, m]) if (place := _place(outcome, int(i), m))]
-        odd = [k for k in range(len(places)) if len(places) > 1 and _is_odd(places, k, float(within[m]))]
-        if odd:
-            own = places[odd[0]]
-            rest = float(np.median([place.mean for k, place in enumerate(places) if k != odd[0]]))
+        here = np.flatnonzero(outcome.masks[:, m] & places.there[:, m])
+        means = places.mean[here, m]
+        if len(here) < 2:
+            continue
+        odd = _odd_ones(means, places.low[here, m], places.high[here, m], float(within[m]))
+        if len(odd):
+            first = int(odd[0])
+            rest = float(np.median(np.delete(means, first)))
             scale, shift = float(outcome.model.scale[m]), float(outcome.model.shift[m])
-            other = places[1 - odd[0]].participant if len(places) == 2 else ""
-            found.append(Odd(name, own.participant, own.mean * scale + shift, rest * scale + shift, other))
+            other = outcome.participants[here[1 - first]] if len(here) == 2 else ""
+            mean = float(means[first]) * scale + shift
+            found.append(Odd(name, outcome.participants[here[first]], mean, rest * scale + shift, other))
     return found
 
 
-class _Place(NamedTuple):
-    """Where a feature is at one participant: its mean, and what the local centroids reach."""
+class _Places(NamedTuple):
+    """Participants × features: the mean of each, what its local centroids reach, and whether there are any."""
 
-    participant: str
-    mean: float
-    low: float
-    high: float
-
-
-def _place(outcome: Outcome, i: int, m: int) -> _Place | None:
-    local, mine = outcome.local_centroids, (outcome.owner == i) & outcome.local_centroids.seen[:, m]
-    if not mine.any():
-        return None
-    values = local.values[mine, m]
-    mean = float(np.average(values, weights=local.counts[mine, m]))
-    return _Place(outcome.participants[i], mean, float(values.min()), float(values.max()))
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+    there: BoolArray
 
 
-def _is_odd(places: Sequence[_Place], k: int, within: float) -> bool:
-    own, others = places[k], [place for at, place in enumerate(places) if at != k]
-    low, high = min(place.low for place in others), max(place.high for place in others)
-    reach, typical = own.high - own.low, float(np.median([place.high - place.low for place in others]))
-    outside = max(low - own.mean, own.mean - high)
-    elsewhere = outside > FAR_OFF * max(reach, high - low) and outside > FAR_INSIDE * within
-    return elsewhere or 0 < typical * OTHER_SCALE < reach
+def _places(outcome: Outcome) -> _Places:
+    local, seen, n = outcome.local_centroids, outcome.local_centroids.seen, len(outcome.participants)
+    merged = merge(local, outcome.owner, n)
+    low, high = np.full(merged.values.shape, np.inf), np.full(merged.values.shape, -np.inf)
+    for i, mine in enumerate(_by_owner(outcome)):
+        low[i] = np.where(seen[mine], local.values[mine], np.inf).min(axis=0, initial=np.inf)
+        high[i] = np.where(seen[mine], local.values[mine], -np.inf).max(axis=0, initial=-np.inf)
+    return _Places(merged.values, low, high, merged.seen)
+
+
+def _odd_ones(mean: FloatArray, low: FloatArray, high: FloatArray, within: float) -> IntArray:
+    """Who of at least two is odd, each compared with all others."""
+    lowest, highest = _least_of_others(low), -_least_of_others(-high)
+    reach = high - low
+    outside = np.maximum(lowest - mean, mean - highest)
+    elsewhere = (outside > FAR_OFF * np.maximum(reach, highest - lowest)) & (outside > FAR_INSIDE * within)
+    typical = _median_of_others(reach) * OTHER_SCALE
+    return np.flatnonzero(elsewhere | ((typical > 0) & (typical < reach)))
+
+
+def _least_of_others(values: FloatArray) -> FloatArray:
+    """For each of at least two the least of the others.
+
+    >>> _least_of_others(np.array([2.0, 1.0, 3.0]))
+    array([1., 2., 1.])
+    """
+    first, second = np.partition(values, 1)[:2]
+    return np.asarray(np.where(np.arange(len(values)) == values.argmin(), second, first))
+
+
+def _median_of_others(values: FloatArray) -> FloatArray:
+    """For each of at least two the median of the others.
+
+    >>> _median_of_others(np.array([5.0, 1.0, 2.0, 8.0]))
+    array([2., 5., 5., 2.])
+    """
+    n, order = len(values), np.argsort(values, kind="stable")
+    rank = np.empty(n, dtype=np.intp)
+    rank[order] = np.arange(n)
+    # without the one of that rank, whoever stands behind moves up
+    lower, upper = (n - 2) // 2, (n - 1) // 2
+    ranked = values[order]
+    return np.asarray((ranked[lower + (rank <= lower)] + ranked[upper + (rank <= upper)]) / 2)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 
 from intarsia.assumptions import AssumptionReport
 from intarsia.core.distances import extent_of, rescaled_distances
-from intarsia.core.features import hangers_on, indicators, overlap_graph
-from intarsia.core.layout import flat_layout, quick_distances
+from intarsia.core.features import FeatureSpace, cut_vertices_of, indicators
+from intarsia.core.layout import flat_layout, quick_distances, rough_layout
+from intarsia.core.pieces import by_rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.profiles import Covered, Separation, coverage_of, separations
 from intarsia.report.cleaning import cleaned
@@ -31,7 +32,8 @@ from intarsia.report.words import FEW_ROWS, REFERENCES, headline_of, meaning_of,
 from intarsia.results import Outcome, RunRecord, Sent
 
 TOP = 10  # features that separate a cluster
-MANY_PIECES = 500
+MANY_PIECES, TOO_MANY_PIECES = 500, 1500
+LANDMARKS = 300  # that the rest of too many are placed by
 MOST_PAIRS = 5000  # of participants, those that share most
 FORCE_EXPONENT = 2.0  # a force to this power is a distance again
 
@@ -62,7 +64,7 @@ def summarise(
         notes=() if run is None else run.notes,
         parties=parties,
         columns=columns,
-        shared=tuple(sorted(_shared(outcome), key=lambda pair: -pair.columns)[:MOST_PAIRS]),
+        shared=_shared(outcome),
         bridges=bridges,
         clusters=clusters,
         profiles=_profiles(outcome, clusters, names, shown),
@@ -98,8 +100,13 @@ def _matrix(values: FloatArray) -> Matrix:
 
 def _parties(outcome: Outcome, covered: Sequence[Covered], sizes: IntArray, run: RunRecord | None) -> Iterable[Party]:
     exchanges = () if run is None else run.exchanges
+    own: dict[Hashable, list[Covered]] = {}
+    for entry in covered:
+        if not entry.absent:
+            own.setdefault(entry.participant, []).append(entry)
+    local_clusters = np.bincount(outcome.owner, minlength=len(outcome.participants))
     for i, name in enumerate(outcome.participants):
-        mine = [entry for entry in covered if entry.participant == name and not entry.absent]
+        mine = own.get(name, [])
         cells, filled = sum(entry.rows for entry in mine), sum(entry.filled for entry in mine)
         labelled = int(sizes[i].sum())
         yield Party(
@@ -107,7 +114,7 @@ def _parties(outcome: Outcome, covered: Sequence[Covered], sizes: IntArray, run:
             rows=labelled if outcome.coverage is None else int(outcome.coverage.rows[i]),
             labelled=labelled,
             columns=len(mine) or int(outcome.masks[i].sum()),
-            local_clusters=int((outcome.owner == i).sum()),
+            local_clusters=int(local_clusters[i]),
             filled=filled / cells if cells else None,
             seconds=sum(exchange.seconds.get(name, 0.0) for exchange in exchanges),
             bytes_in=sum(exchange.bytes_in.get(name, 0) for exchange in exchanges),
@@ -130,20 +137,28 @@ def _columns(outcome: Outcome, covered: Sequence[Covered]) -> tuple[Column, ...]
     return tuple(sorted(columns, key=lambda column: -column.owners))
 
 
-def _shared(outcome: Outcome) -> Iterable[Shared]:
-    """Pairs that share something; a column of categories is one column."""
+def _shared(outcome: Outcome) -> tuple[Shared, ...]:
+    """Pairs that share most; a column of categories is one column."""
     of_level = {f: c for c, own in outcome.model.levels.items() for f in indicators({c: own})}
-    columns = [of_level.get(name, name) for name in outcome.model.space.names]
-    has = [{column for column, there in zip(columns, mask, strict=True) if there} for mask in outcome.masks]
-    for i, left in enumerate(has):
-        for j in range(i + 1, len(has)):
-            if common := len(left & has[j]):
-                yield Shared(i, j, common)
+    columns = FeatureSpace.union([[of_level.get(name, name)] for name in outcome.model.space.names])
+    at = columns.index([of_level.get(name, name) for name in outcome.model.space.names])
+    n = len(outcome.participants)
+    has = np.zeros((n, len(columns)), dtype=np.float32)
+    rows, features = np.nonzero(outcome.masks)
+    has[rows, at[features]] = 1.0
+    pairs = np.zeros((0, 3), dtype=np.intp)  # left, right, columns
+    for some in by_rows(n, n):
+        common = np.triu(has[some] @ has.T, some.start + 1)
+        left, right = np.nonzero(common)
+        found = np.column_stack([left + some.start, right, common[left, right].astype(np.intp)])
+        pairs = np.concatenate([pairs, found])
+        pairs = pairs[np.sort(np.argsort(-pairs[:, 2], kind="stable")[:MOST_PAIRS])]
+    order = np.argsort(-pairs[:, 2], kind="stable")
+    return tuple(Shared(*pair) for pair in pairs[order].tolist())
 
 
 def _bridges(outcome: Outcome) -> Iterable[str]:
-    graph = overlap_graph(outcome.masks) | np.eye(len(outcome.participants), dtype=np.bool_)
-    yield from dict.fromkeys(outcome.participants[vertex] for vertex, _ in hangers_on(graph))
+    yield from (outcome.participants[vertex] for vertex in cut_vertices_of(outcome.masks))
 
 
 def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray, shown: BoolArray) -> tuple[Cluster, ...]:
@@ -196,11 +211,13 @@ def _pieces(outcome: Outcome, assumptions: AssumptionReport) -> tuple[tuple[Piec
     local = outcome.local_centroids
     extent = extent_of(local.values, local.seen)
     metric = outcome.model.metric
-    if metric == "euclidean" or len(local) > MANY_PIECES:  # a picture of so many is a rough one
-        apart = quick_distances(local.values, local.seen, extent)
+    if len(local) > TOO_MANY_PIECES:
+        layout = rough_layout(local.values, local.seen, extent, LANDMARKS)
+    elif metric == "euclidean" or len(local) > MANY_PIECES:  # a picture of so many is a rough one
+        layout = flat_layout(quick_distances(local.values, local.seen, extent))
     else:
-        apart = rescaled_distances(local.values, local.seen, local.values, local.seen, extent, metric)
-    layout = flat_layout(apart)
+        seen = local.seen
+        layout = flat_layout(rescaled_distances(local.values, seen, local.values, seen, extent, metric))
     doubtful = set(assumptions.doubtful)
     pieces = tuple(
         Piece(
