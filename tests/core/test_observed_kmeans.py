@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
+from intarsia.core import pieces
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import extent_of
-from intarsia.core.observed_kmeans import lloyd, observed_kmeans, plus_plus
+from intarsia.core.observed_kmeans import lloyd, lloyd_labels, observed_kmeans, plus_plus
 
 
 def blobs(rng, n=90, d=5, k=3):
@@ -63,3 +64,58 @@ def test_starts_are_distinct_rows_even_among_duplicates():
     observed = np.ones(rows.shape, dtype=bool)
     start = plus_plus(rows, observed, 3, extent_of(rows, observed), np.random.default_rng(0))
     assert len(start) == 3
+
+
+def by_hand(rows, observed, values, known, n_iter):
+    """Cell by cell, as the formulas say."""
+    labels = []
+    low, high = (getattr(np, f"nan{name}")(np.where(observed, rows, np.nan), axis=0) for name in ("min", "max"))
+    for _ in range(n_iter):
+        shared = observed[:, None] & known & (high > low)
+        squares = np.where(shared, np.square(rows[:, None] - values), 0.0).sum(axis=2)
+        reach = np.where(shared, np.square(high - low), 0.0).sum(axis=2)
+        labels = np.where(reach > 0, squares / np.where(reach > 0, reach, 1.0), np.inf).argmin(axis=1)
+        if len(set(labels)) < len(values):
+            return None  # what happens then has a test of its own
+        for k in range(len(values)):
+            known[k] = observed[labels == k].any(axis=0)
+            cells = np.where(observed[labels == k], rows[labels == k], 0.0)
+            values[k] = cells.sum(axis=0) / np.maximum(observed[labels == k].sum(axis=0), 1)
+    return labels
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.0, 0.2, 0.6]),
+    st.sampled_from([0.0, 1e3]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_lloyd_is_what_the_formulas_say(seed, gaps, far, partial, cut):
+    """With gaps or none, near 0 and far from it, and where a centre does not know a feature; also in pieces."""
+    rng = np.random.default_rng(seed)
+    rows = far + rng.normal(size=(150, 4))
+    observed = rng.random(rows.shape) >= gaps
+    observed[:, 0] |= ~observed.any(axis=1)
+    rows[:, 3] = far  # no centre is nearer for it
+    values = far + rng.normal(size=(3, 4))
+    known = np.ones(values.shape, dtype=bool)
+    known[0, 1] = not partial
+    kept = pieces._ROWS
+    try:
+        pieces._ROWS = 0 if cut else kept
+        ours, _ = lloyd_labels(
+            np.where(observed, rows, np.nan), observed, MaskedCentroids.of(values, known.astype(float)), 3
+        )
+    finally:
+        pieces._ROWS = kept
+    expected = by_hand(rows, observed, values.copy(), known.copy(), 3)
+    if expected is not None:
+        np.testing.assert_array_equal(ours, expected)
+
+
+def test_the_first_of_equal_centres_is_taken():
+    rows = np.array([[0.0, 0.0], [4.0, 4.0], [2.0, 2.0], [2.0, 2.0]])
+    start = MaskedCentroids.of(np.array([[4.0, 4.0], [0.0, 0.0]]), np.ones((2, 2)))
+    labels, _ = lloyd_labels(rows, np.ones(rows.shape, dtype=bool), start, 1)
+    assert labels.tolist() == [1, 0, 0, 0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from intarsia.core.pieces import by_columns, by_rows
+from intarsia.core.pieces import by_columns, by_rows, cleared
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 _DENSE = 1 << 23  # memberships that are held as a matrix: 64 MiB
@@ -62,42 +62,43 @@ def merge(centroids: MaskedCentroids, groups: IntArray, n_groups: int) -> Masked
     >>> merge(two, np.array([0, 0]), 1)
     MaskedCentroids(values=array([[3., 2.]]), counts=array([[3., 1.]]))
     """
-    membership = _membership(groups, n_groups) if n_groups * len(groups) <= _DENSE else _sparse(groups, n_groups)
-    counts = membership @ centroids.counts
+    member = membership(groups, n_groups) if n_groups * len(groups) <= _DENSE else _sparse(groups, n_groups)
+    counts = member @ centroids.counts
     # sums around the plain mean, not around 0, keep the digits when the values are large and close together
-    origin = _plain_mean(centroids, membership)
+    origin = _plain_mean(centroids, member)
     offsets = np.where(centroids.seen, centroids.values - origin[np.maximum(groups, 0)], 0.0)
-    sums = membership @ (centroids.counts * offsets)
+    sums = member @ (centroids.counts * offsets)
     return MaskedCentroids.of(origin + sums / np.where(counts > 0, counts, 1.0), counts)
 
 
-def _plain_mean(centroids: MaskedCentroids, membership: FloatArray | csr_array) -> FloatArray:
+def _plain_mean(centroids: MaskedCentroids, member: FloatArray | csr_array) -> FloatArray:
     """For each group and feature the unweighted mean of those who see it: close to all of them."""
-    how_many = membership @ centroids.seen
-    return np.asarray(membership @ np.where(centroids.seen, centroids.values, 0.0) / np.maximum(how_many, 1.0))
+    how_many = member @ centroids.seen
+    return np.asarray(member @ np.where(centroids.seen, centroids.values, 0.0) / np.maximum(how_many, 1.0))
 
 
 def centroids_of_rows(rows: FloatArray, observed: BoolArray, labels: IntArray, n_clusters: int) -> MaskedCentroids:
     """Mean and count of the observed entries of each cluster's rows; label −1 (noise) belongs to none."""
-    member = _membership(labels, n_clusters)
-    counts, sums = _counts(member, observed), np.empty((n_clusters, rows.shape[1]))
+    sums, counts = np.zeros((n_clusters, rows.shape[1])), np.zeros((n_clusters, rows.shape[1]))
     # sums around a cell of each column, so that the mean of equal cells is that cell to the last digit
-    origin = _first_cells(rows, observed) if len(rows) else np.zeros(rows.shape[1])
-    for some in by_columns(*rows.shape):
-        sums[:, some] = member @ _offsets(rows[:, some], observed[:, some], origin[some])
+    origin = first_cells(rows, observed)
+    for some in by_rows(len(rows), max(rows.shape[1], n_clusters)):
+        member, there = membership(labels[some], n_clusters), observed[some]
+        sums += member @ cleared(rows[some] - origin, there)
+        counts += member.sum(axis=1, keepdims=True) if there.all() else member @ there
     return MaskedCentroids.of(origin + sums / np.maximum(counts, 1.0), counts)
 
 
 def counts_of_rows(observed: BoolArray, labels: IntArray, n_clusters: int) -> FloatArray:
     """How many entries of each cluster's rows are observed; label −1 belongs to none."""
-    return _counts(_membership(labels, n_clusters), observed)
+    return _counts(membership(labels, n_clusters), observed)
 
 
 def squares_of_rows(
     rows: FloatArray, observed: BoolArray, labels: IntArray, centres: MaskedCentroids
 ) -> tuple[FloatArray, FloatArray]:
     """How many cells each cluster's rows have that its centre knows, and their sum of squares around it."""
-    member, squares = _membership(labels, len(centres)), np.empty(centres.values.shape)
+    member, squares = membership(labels, len(centres)), np.empty(centres.values.shape)
     for some in by_columns(*rows.shape):
         squares[:, some] = member @ squared_residuals(
             rows[:, some], observed[:, some], labels, centres.values[:, some], centres.seen[:, some]
@@ -119,28 +120,28 @@ def squared_residuals(
     rows: FloatArray, observed: BoolArray, labels: IntArray, values: FloatArray, seen: BoolArray
 ) -> FloatArray:
     """The square of every cell around the centre of its row's cluster; 0 where one of the two is not there."""
-    own = np.maximum(labels, 0)
-    apart = values[own]
+    own, there = np.maximum(labels, 0), observed
+    apart = values.take(own, axis=0)
     np.subtract(rows, apart, out=apart)
-    apart[~(observed & seen[own])] = 0.0
-    apart[labels < 0] = 0.0
-    return np.square(apart, out=apart)
+    if not seen.all():
+        there = there & seen[own]
+    if (labels < 0).any():
+        there = there & (labels >= 0)[:, None]
+    return np.square(cleared(apart, there), out=apart)
 
 
-def _first_cells(rows: FloatArray, observed: BoolArray) -> FloatArray:
-    """The first cell of every column; of one without any, whatever is there."""
+def first_cells(rows: FloatArray, observed: BoolArray) -> FloatArray:
+    """The first cell of every column; of one without any, 0."""
+    if not len(rows):
+        return np.zeros(rows.shape[1])
     top = observed[:_TOP]
     first = (top if top.any(axis=0).all() else observed).argmax(axis=0)
-    return np.asarray(rows[first, np.arange(rows.shape[1])])
+    columns = np.arange(rows.shape[1])
+    return np.where(observed[first, columns], rows[first, columns], 0.0)
 
 
-def _offsets(rows: FloatArray, observed: BoolArray, origin: FloatArray) -> FloatArray:
-    offsets = rows - origin
-    offsets[~observed] = 0.0
-    return np.asarray(offsets)
-
-
-def _membership(labels: IntArray, n_clusters: int) -> FloatArray:
+def membership(labels: IntArray, n_clusters: int) -> FloatArray:
+    """1 where a row is in a cluster: clusters by rows."""
     return np.asarray(labels[None, :] == np.arange(n_clusters)[:, None], dtype=np.float64)
 
 

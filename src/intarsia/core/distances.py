@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from intarsia.core.pieces import by_rows
+from intarsia.core.pieces import by_rows, cleared
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import SettingError
 
@@ -57,8 +57,10 @@ def extent_of(values: FloatArray, seen: BoolArray) -> Extent:
     """
     low, high = np.full(values.shape[1], np.inf), np.full(values.shape[1], -np.inf)
     for some in by_rows(*values.shape):
-        low = np.minimum(low, np.where(seen[some], values[some], np.inf).min(axis=0))
-        high = np.maximum(high, np.where(seen[some], values[some], -np.inf).max(axis=0))
+        piece, there = values[some], seen[some]
+        complete = there.all()
+        low = np.minimum(low, (piece if complete else np.where(there, piece, np.inf)).min(axis=0))
+        high = np.maximum(high, (piece if complete else np.where(there, piece, -np.inf)).max(axis=0))
     nobody = ~np.isfinite(low)
     return Extent(np.where(nobody, np.nan, low), np.where(nobody, np.nan, high))
 
@@ -160,10 +162,13 @@ def masked_squares(
     """Σ (x − c)² and Σ width² over the features that the row has and the centre knows, by matrix products."""
     middle = np.nan_to_num((extent.low + extent.high) / 2, nan=0.0)
     o, k = observed.astype(np.float64), known.astype(np.float64)
-    x = np.where(observed, rows - middle, 0.0)
+    x = cleared(rows - middle, observed)
     c = np.where(known, centres - middle, 0.0)
-    squared = np.square(x) @ k.T - 2.0 * x @ c.T + o @ np.square(c).T
-    return np.maximum(squared, 0.0), o @ (k * np.square(extent.width)).T
+    squared = x @ (-2.0 * c.T)
+    squared += o @ np.square(c).T
+    reach = o @ (k * np.square(extent.width)).T
+    squared += np.square(x, out=x) @ k.T
+    return np.maximum(squared, 0.0, out=squared), reach
 
 
 def misfit(distances: FloatArray, observed: BoolArray, extent: Extent, metric: Metric) -> float:

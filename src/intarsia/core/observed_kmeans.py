@@ -12,10 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, refill, squared_residuals
+from intarsia.core.centroids import (
+    MaskedCentroids,
+    centroids_of_rows,
+    first_cells,
+    membership,
+    refill,
+    squared_residuals,
+)
 from intarsia.core.distances import Extent, distances_to_centres, extent_of, nearest
-from intarsia.core.pieces import by_rows
+from intarsia.core.pieces import by_rows, cleared
 from intarsia.core.types import BoolArray, FloatArray, IntArray
+
+_NEAR = 8.0  # widths of a column: a table no farther from 0 loses a digit at most when squares are expanded there
+_PASSES = 4  # arrays of the size of a piece that an iteration has at hand
 
 
 class KMeansFit(NamedTuple):
@@ -76,34 +86,124 @@ def lloyd(
 
     An emptied cluster takes the row that fits its own centre worst.
     """
-    extent = extent_of(rows, observed) if extent is None else extent
-    centres, labels = start, np.full(len(rows), -1, dtype=np.intp)
-    n_iter = 0
-    for n_iter in range(1, max_iter + 1):  # noqa: B007
-        proposal = refill(*_nearest(rows, observed, centres, extent), len(centres))
-        if (proposal == labels).all():
-            break
-        labels = proposal
-        centres = centroids_of_rows(rows, observed, labels, len(centres))
-    return KMeansFit(labels, centres, _loss(rows, observed, labels, centres), n_iter)
-
-
-def _nearest(
-    rows: FloatArray, observed: BoolArray, centres: MaskedCentroids, extent: Extent
-) -> tuple[IntArray, FloatArray]:
-    """The nearest centre of every row, and how far it is."""
-    labels, distance = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
-    for some in by_rows(*rows.shape):
-        each = distances_to_centres(rows[some], observed[some], centres.values, centres.seen, extent, "euclidean")
-        labels[some] = np.maximum(nearest(each), 0)
-        distance[some] = each[np.arange(len(each)), labels[some]]
-    return labels, distance
-
-
-def _loss(rows: FloatArray, observed: BoolArray, labels: IntArray, centres: MaskedCentroids) -> float:
-    return float(
-        sum(
-            squared_residuals(rows[some], observed[some], labels[some], centres.values, centres.seen).sum()
-            for some in by_rows(*rows.shape)
-        )
+    labels, n_iter = lloyd_labels(rows, observed, start, max_iter, extent)
+    centres = centroids_of_rows(rows, observed, labels, len(start)) if n_iter else start
+    loss = sum(
+        float(squared_residuals(rows[some], observed[some], labels[some], centres.values, centres.seen).sum())
+        for some in _pieces(rows)
     )
+    return KMeansFit(labels, centres, loss, n_iter)
+
+
+def lloyd_labels(
+    rows: FloatArray, observed: BoolArray, start: MaskedCentroids, max_iter: int = 300, extent: Extent | None = None
+) -> tuple[IntArray, int]:
+    """The labels of :func:`lloyd`, and how many iterations it took, for whoever needs no more."""
+    extent = extent_of(rows, observed) if extent is None else extent
+    table = _Cells(rows, observed, extent, _origin(rows, observed, extent), _complete(observed, _pieces(rows)))
+    centres, labels = start, np.full(len(rows), -1, dtype=np.intp)
+    for n_iter in range(1, max_iter + 1):
+        before, (proposal, centres) = centres, _iteration(table, centres, means=n_iter < max_iter)
+        if not np.bincount(proposal, minlength=len(start)).all():
+            proposal = refill(proposal, _misfit(table, proposal, before), len(start))
+            centres = centroids_of_rows(rows, observed, proposal, len(start))
+        if (proposal == labels).all():
+            return labels, n_iter
+        labels = proposal
+    return labels, max_iter
+
+
+class _Cells(NamedTuple):
+    """A table, and what all iterations need to know of it."""
+
+    rows: FloatArray
+    observed: BoolArray
+    extent: Extent
+    origin: FloatArray | None  # around which squares are expanded and cells summed; None if around 0
+    complete: dict[int, bool]  # whether the piece that begins there has no gaps
+
+    def piece(self, some: slice) -> tuple[FloatArray, FloatArray | None]:
+        """Cells around the origin, 0 where there are none, and the mask as numbers, None if there are no gaps."""
+        if self.complete[some.start]:
+            return (self.rows[some] if self.origin is None else self.rows[some] - self.origin), None
+        x = self.rows[some].copy() if self.origin is None else self.rows[some] - self.origin
+        return cleared(x, self.observed[some]), self.observed[some].astype(np.float64)
+
+
+def _iteration(table: _Cells, centres: MaskedCentroids, *, means: bool) -> tuple[IntArray, MaskedCentroids]:
+    """The nearest centre of every row and the means of those that share one, in one pass; without ``means`` only labels."""
+    labels, numbers = np.empty(len(table.rows), dtype=np.intp), np.arange(float(len(centres)))
+    sums, counts = np.zeros(centres.values.shape), np.zeros(centres.values.shape)
+    rank = _ranking(centres, table.extent, table.origin)
+    for some in _pieces(table.rows):
+        x, gaps = table.piece(some)
+        member = _compared(table, some, centres) if rank is None else rank.nearest(x, gaps)
+        labels[some] = numbers @ member
+        if means:
+            sums += member @ x
+            counts += member.sum(axis=1, keepdims=True) if gaps is None else member @ gaps
+    values = sums / np.maximum(counts, 1.0)
+    return labels, MaskedCentroids.of(values if table.origin is None else values + table.origin, counts)
+
+
+def _compared(table: _Cells, some: slice, centres: MaskedCentroids) -> FloatArray:
+    """1 where a centre is a row's, where what centres know differs and so does the rescaling."""
+    each = distances_to_centres(
+        table.rows[some], table.observed[some], centres.values, centres.seen, table.extent, "euclidean"
+    )
+    return membership(np.maximum(nearest(each), 0), len(centres))
+
+
+class _Ranking(NamedTuple):
+    r"""Which of several centres is nearest, where all of them know the same features: the rescaling is the same for all.
+
+    .. math:: \arg\min_k \sum_m o_m (x_m - c_{km})^2 = \arg\max_k \; x \cdot c_k - \tfrac12 \, o \cdot c_k^2
+
+    with o the mask of the row, and x zero where it is. The first of equals.
+    """
+
+    towards: FloatArray
+    halves: FloatArray
+
+    def nearest(self, x: FloatArray, gaps: FloatArray | None) -> FloatArray:
+        """1 where a centre is a row's, centres by rows. ``gaps`` is the mask of the rows, None if they have none."""
+        score = (x @ self.towards).T
+        halves = self.halves.sum(axis=0)[:, None] if gaps is None else (gaps @ self.halves).T
+        score = np.subtract(score, halves, order="C")
+        best = score == score.max(axis=0)  # faster than to look for where the largest is
+        ties = np.count_nonzero(best) > len(x)
+        return membership(score.argmax(axis=0), len(score)) if ties else best.astype(np.float64)
+
+
+def _ranking(centres: MaskedCentroids, extent: Extent, origin: FloatArray | None) -> _Ranking | None:
+    known = centres.seen & extent.varies
+    if not len(centres) or (known != known[0]).any():
+        return None
+    c = np.where(known, centres.values if origin is None else centres.values - origin, 0.0).T
+    return _Ranking(np.ascontiguousarray(c), np.square(c) / 2)
+
+
+def _origin(rows: FloatArray, observed: BoolArray, extent: Extent) -> FloatArray | None:
+    """A cell of every column: far from it, digits are lost. None if the table is near 0, so that nothing need be shifted."""
+    cell = first_cells(rows, observed)
+    return cell if (np.abs(cell) > _NEAR * extent.width)[extent.varies].any() else None
+
+
+def _pieces(rows: FloatArray) -> list[slice]:
+    """Of rows that a core keeps next to it while they are ranked and summed."""
+    return by_rows(len(rows), _PASSES * rows.shape[1])
+
+
+def _complete(observed: BoolArray, pieces: list[slice]) -> dict[int, bool]:
+    return {some.start: bool(observed[some].all()) for some in pieces}
+
+
+def _misfit(table: _Cells, labels: IntArray, centres: MaskedCentroids) -> FloatArray:
+    """How far every row is from its centre."""
+    distance, known = np.empty(len(labels)), centres.seen
+    for some in by_rows(*table.rows.shape):
+        each = distances_to_centres(
+            table.rows[some], table.observed[some], centres.values, known, table.extent, "euclidean"
+        )
+        distance[some] = each[np.arange(len(each)), labels[some]]
+    return distance

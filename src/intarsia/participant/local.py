@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from intarsia.core.agglomeration import renumber
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.n_clusters import CLEAR, NO_STRUCTURE, clearest_number, silhouettes_of_rows
-from intarsia.core.observed_kmeans import lloyd, observed_kmeans
+from intarsia.core.observed_kmeans import lloyd_labels, observed_kmeans
 from intarsia.core.pieces import by_columns
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -143,7 +143,7 @@ class LocalAlgorithm:
         shown, used = self.shown(rows)
         if self.estimator is None:
             centres = MaskedCentroids.of(start, np.ones_like(start))
-            labels = lloyd(shown.values, shown.observed, centres, max_iter).labels
+            labels, _ = lloyd_labels(shown.values, shown.observed, centres, max_iter)
         else:
             self._check_complete(shown)
             labels = self._fitted(Started(self._seeded(rng), start, max_iter), shown)
