@@ -36,7 +36,7 @@ def test_tables_that_are_handed_over_are_let_go():
         np.testing.assert_array_equal(result.labels[name], labels)
 
 
-@pytest.mark.parametrize(("n", "d", "k"), [(50, 1, 2), (3000, 40, 5), (70_000, 32, 3)])
+@pytest.mark.parametrize(("n", "d", "k"), [(50, 1, 2), (12, 3, 12), (3000, 40, 5), (2000, 30, 10), (70_000, 32, 3)])
 def test_our_k_means_is_scikit_learn_s(n, d, k):
     rows = np.random.default_rng(n).normal(size=(n, d))
     ours = KMeans(k, n_init=2, random_state=1, copy_x=False).fit(rows.copy())

@@ -331,11 +331,18 @@ def _columns(thing: Any, names: Sequence[str], owner: str) -> dict[str, Any]:
         except Exception as error:
             raise TableTypeError(f"a column of {owner!r} cannot be read ({type(error).__name__}).") from error
     try:
+        if _is_pandas_of_floats(thing):  # nothing to be asked of it; for a small table that is what takes time
+            return {name: thing[name].to_numpy() for name in names}
         frame = nw.from_native(thing)
         frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-        return {name: frame[name] for name in names}
+        return {name: frame.get_column(name) for name in names}
     except Exception as error:
         raise TableTypeError(f"the table of {owner!r} cannot be read ({type(error).__name__}).") from error
+
+
+def _is_pandas_of_floats(thing: Any) -> bool:
+    pandas = type(thing).__module__.partition(".")[0] == "pandas"
+    return pandas and all(kind == np.float64 for kind in thing.dtypes)
 
 
 def native_table(columns: Mapping[str, Any], backend: str) -> Any:
@@ -518,6 +525,10 @@ def _plain_array(column: Any) -> Any:
 
 def _cast(column: nw.Series[Any]) -> FloatArray:
     try:
+        # numbers as we want them, with NaN in gaps, come out at once; the detour would be most of reading a small table
+        plain = column.to_numpy() if column.dtype == nw.Float64 else None
+        if plain is not None and plain.dtype == np.float64:
+            return np.asarray(plain)
         return np.asarray(column.cast(nw.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
     except Exception:  # noqa: BLE001  (pyarrow refuses whole numbers that a float cannot hold exactly, and quotes them)
         return np.array([np.nan if cell is None else _float(cell) for cell in column.to_list()])

@@ -18,6 +18,7 @@ from intarsia.core.n_clusters import (
     silhouette_of_halves,
     silhouettes_of_cuts,
     silhouettes_of_rows,
+    silhouettes_without_gaps,
 )
 
 
@@ -171,3 +172,12 @@ def test_a_cloud_is_one_cluster_and_a_participant_with_a_single_one_does_not_spl
     assert OneShotClustering(random_state=0).fit_result(tables).n_clusters == 3
     # numbers that were given say nothing about K
     assert OneShotClustering(n_local_clusters=6, random_state=0).fit_result(tables).n_clusters == 3
+
+
+@pytest.mark.parametrize("n", [3, 200, 450])
+def test_silhouettes_without_the_matrix_of_distances_are_the_same(n):
+    rng = np.random.default_rng(n)
+    rows, labels = 50 + rng.normal(size=(n, 4)), rng.integers(-1, 3, size=n)
+    rows[1] = rows[0]  # no distance at all
+    apart = np.sqrt(np.square(rows[:, None] - rows).sum(axis=2))
+    np.testing.assert_allclose(silhouettes_without_gaps(rows, labels), silhouettes_of_rows(apart, labels), atol=1e-7)

@@ -40,13 +40,16 @@ class Extent(NamedTuple):
     @property
     def width(self) -> FloatArray:
         """How far S reaches along each feature; 0 where it is constant or unseen."""
-        return np.nan_to_num(self.high - self.low, nan=0.0)
+        width = self.high - self.low
+        return np.where(np.isnan(width), 0.0, width)
 
     @property
     def varies(self) -> BoolArray:
         """Which features carry information at all: a width that rounding can explain is none."""
         size = np.maximum(np.abs(self.low), np.abs(self.high))
-        return np.asarray(self.width > np.maximum(ROUNDING * np.nan_to_num(size, nan=0.0), 1 / LARGEST))
+        return np.asarray(
+            self.high - self.low > np.maximum(ROUNDING * size, 1 / LARGEST)
+        )  # NaN is no more than anything
 
 
 def extent_of(values: FloatArray, seen: BoolArray) -> Extent:
@@ -161,12 +164,18 @@ def masked_squares(
 ) -> tuple[FloatArray, FloatArray]:
     """Σ (x − c)² and Σ width² over the features that the row has and the centre knows, by matrix products."""
     middle = np.nan_to_num((extent.low + extent.high) / 2, nan=0.0)
-    o, k = observed.astype(np.float64), known.astype(np.float64)
+    k, complete = known.astype(np.float64), bool(observed.all())
     x = cleared(rows - middle, observed)
     c = np.where(known, centres - middle, 0.0)
+    own, reach = np.square(c), k * np.square(extent.width)
     squared = x @ (-2.0 * c.T)
-    squared += o @ np.square(c).T
-    reach = o @ (k * np.square(extent.width)).T
+    if complete:  # all rows add the same
+        squared += own.sum(axis=1)
+        reach = np.broadcast_to(reach.sum(axis=1), squared.shape)
+    else:
+        o = observed.astype(np.float64)
+        squared += o @ own.T
+        reach = o @ reach.T
     squared += np.square(x, out=x) @ k.T
     return np.maximum(squared, 0.0, out=squared), reach
 
@@ -187,7 +196,9 @@ def misfit_of_rows(closest: FloatArray, observed: BoolArray, extent: Extent, met
     """What each row adds to :func:`misfit`, from its distance to the nearest centre; infinite if it has none."""
     reach = np.empty(len(observed))
     for some in by_rows(*observed.shape):
-        reach[some] = phi_of_pairs(extent.high, extent.low, observed[some] & extent.varies, metric)
+        there = observed[some]
+        kinds = there[:1] if there.all() else there  # complete rows reach equally far
+        reach[some] = phi_of_pairs(extent.high, extent.low, kinds & extent.varies, metric)
     return np.square(np.where(np.isfinite(closest), closest, 1.0) * reach)
 
 

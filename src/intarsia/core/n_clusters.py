@@ -28,6 +28,7 @@ _NEARLY = 0.25  # of the height of the excess over the references: so close to t
 _LEAST_CLEAR = 0.5  # of the mean silhouette: a cluster less clear than this is a piece of another
 _QUARTER = 0.25  # of all rows: whoever holds so many is not alone in what they find
 _MANY = 4  # participants, of whom one alone may be wrong
+_BLOCK = 200  # rows whose distances to as many others stay at hand
 _HARDLY = 0.01  # a silhouette over summaries that is higher by less is no reason to leave what participants found
 
 
@@ -49,9 +50,39 @@ def expected_distances(densities: Sequence[Density], seen: BoolArray, extent: Ex
 
 def silhouettes_of_rows(distances: FloatArray, labels: IntArray) -> FloatArray:
     """The silhouette of every row, from all distances between rows; 0 for a cluster of one row."""
-    membership = (labels[:, None] == np.unique(labels)[None, :]).astype(np.float64)
-    sizes = membership.sum(axis=0)
-    total, inside = distances @ membership, membership > 0
+    member = _one_column_each(labels)
+    return _silhouettes(distances @ member, member)
+
+
+def silhouettes_without_gaps(rows: FloatArray, labels: IntArray) -> FloatArray:
+    """The same for Euclidean distances between complete rows, each of which is computed once and kept nowhere."""
+    member = _one_column_each(labels)
+    rows = rows - rows.mean(axis=0)
+    squares, total = np.einsum("ij,ij->i", rows, rows), np.zeros(member.shape)
+    starts = range(0, len(rows), _BLOCK)
+    for top in starts:
+        these = slice(top, top + _BLOCK)
+        for left in starts[top // _BLOCK :]:
+            those = slice(left, left + _BLOCK)
+            apart = rows[these] @ (-2.0 * rows[those].T)
+            apart += squares[these, None]
+            apart += squares[those]
+            np.sqrt(np.maximum(apart, 0.0, out=apart), out=apart)
+            if left == top:
+                np.fill_diagonal(apart, 0.0)
+            else:
+                total[those] += apart.T @ member[these]
+            total[these] += apart @ member[those]
+    return _silhouettes(total, member)
+
+
+def _one_column_each(labels: IntArray) -> FloatArray:
+    return np.asarray(labels[:, None] == np.unique(labels), dtype=np.float64)
+
+
+def _silhouettes(total: FloatArray, member: FloatArray) -> FloatArray:
+    """From the sum of the distances of every row to all rows of each cluster."""
+    sizes, inside = member.sum(axis=0), member > 0
     size = sizes[inside.argmax(axis=1)]
     own = total[inside] / np.maximum(size - 1.0, 1.0)
     other = np.where(inside, np.inf, total / sizes).min(axis=1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances, nan_euclidean_distances
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from intarsia.core.agglomeration import renumber
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.n_clusters import CLEAR, NO_STRUCTURE, clearest_number, silhouettes_of_rows
+from intarsia.core.n_clusters import CLEAR, NO_STRUCTURE, clearest_number, silhouettes_of_rows, silhouettes_without_gaps
 from intarsia.core.observed_kmeans import lloyd_labels, observed_kmeans
 from intarsia.core.pieces import by_columns
 from intarsia.core.randomness import draw_seed
@@ -255,9 +257,15 @@ def choose_labels(
     shown, used = algorithm.shown(rows)
     most = min(most, len(used) // 2)  # clusters of single rows are no clusters
     # hundreds of small k-means: threads would wait for each other longer than they work
-    with threadpool_limits(1 if shown.cells.size < LARGE else None):
+    with _threads().limit(limits=1) if shown.cells.size < LARGE else nullcontext():
         chosen = _clearest(shown, most, rng) if expected is None else _up_to(shown, expected, most, rng)
     return Chosen(_for_all(chosen.labels, used, rows.n_rows), chosen.clarity)
+
+
+@cache
+def _threads() -> Any:
+    """Whoever limits threads. To find it takes as long as a small k-means, so it is found once."""
+    return ThreadpoolController()
 
 
 _BUILT_IN = LocalAlgorithm()
@@ -285,7 +293,7 @@ def _clearest(rows: Rows, most: int, rng: np.random.Generator) -> Chosen:
     sample = _sample(rows.n_rows, rng)
     distances = _distances(rows.some(sample), rows.observed[sample])
     sampled = [labels[sample].astype(np.intp) for labels in candidates]
-    each = [_of_clusters(distances, labels) for labels in sampled]
+    each = [_of_clusters(_of_rows(distances, labels), labels) for labels in sampled]
     references = np.zeros((REFERENCES, len(numbers)))
     for reference, cloud in zip(references, _clouds(rows, sample, rng), strict=False):
         apart = _distances(cloud.cells, cloud.observed)
@@ -372,13 +380,19 @@ def _of_rows(distances: FloatArray, labels: IntArray) -> FloatArray:
     return silhouettes_of_rows(distances, labels)
 
 
-def _of_clusters(distances: FloatArray, labels: IntArray) -> FloatArray:
+def _of_clusters(each: FloatArray, labels: IntArray) -> FloatArray:
     """The mean silhouette of each cluster, so that an outlier in a cluster of its own is not taken for structure."""
-    each = _of_rows(distances, labels)
     return np.array([each[labels == name].mean() for name in np.unique(labels)])
 
 
 def _silhouettes(rows: Rows, labels: IntArray, rng: np.random.Generator) -> FloatArray:
     """The mean silhouette of each cluster; on a sample of the rows if there are many."""
     sample = _sample(rows.n_rows, rng)
-    return _of_clusters(_distances(rows.some(sample), rows.observed[sample]), labels[sample])
+    cells, observed, labels = rows.some(sample), rows.observed[sample], labels[sample]
+    if not 2 <= len(np.unique(labels)) < len(labels):
+        each = np.full(len(labels), -1.0)
+    elif observed.all():
+        each = silhouettes_without_gaps(cells, labels)
+    else:
+        each = silhouettes_of_rows(_distances(cells, observed), labels)
+    return _of_clusters(each, labels)

@@ -21,7 +21,7 @@ from intarsia.core.distances import (
 )
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.mixture import likeliest
-from intarsia.core.pieces import by_rows
+from intarsia.core.pieces import by_rows, cleared
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.core.units import choose_units, in_units, statistics_of
@@ -257,6 +257,9 @@ def _canonical_order(table: Table) -> IntArray:
     mixed = np.empty(len(table))
     for some in by_rows(*table.values.shape):
         there = table.observed[some]
-        cells = np.where(there, table.values[some] - extent.low, 0.0) / width
-        mixed[some] = (cells * weight[0] + there * weight[1]).sum(axis=1)
+        cells = cleared(table.values[some] - extent.low, there)
+        cells /= width
+        cells *= weight[0]
+        cells += weight[1] if there.all() else there * weight[1]
+        mixed[some] = cells.sum(axis=1)
     return np.argsort(mixed, kind="stable")
