@@ -51,6 +51,7 @@ def fit(
     scale: Annotated[str | None, typer.Option(help="auto (default), standard, minmax, robust, none.")] = None,
     missing: Annotated[str | None, typer.Option(help="observed (default), impute, drop, error.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random (default 0).")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes that parties share (default 1; -1: all cores).")] = None,
     config: Annotated[Path | None, typer.Option(help=r"A TOML file with \[parties] and \[settings].")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a study that is there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -71,7 +72,7 @@ def fit(
     configured_method, configured_k = settings.pop("method", "federated"), settings.pop("n_clusters", "auto")
     method = "one_shot" if one_shot else configured_method
     k = "auto" if auto else configured_k if clusters is None else clusters
-    said = {"scale": scale, "missing": missing, "random_state": seed}
+    said = {"scale": scale, "missing": missing, "random_state": seed, "n_jobs": jobs}
     settings = DEFAULTS | settings | {name: value for name, value in said.items() if value is not None}
     if settings["scale"] == "none":  # which TOML has no other word for
         settings["scale"] = None

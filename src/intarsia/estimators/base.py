@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -23,15 +25,14 @@ from intarsia.core.types import FloatArray
 from intarsia.core.units import SCALES
 from intarsia.estimators.advice import advice
 from intarsia.estimators.after import predict_table
-from intarsia.estimators.checks import check_clusterer, check_integer, check_one_of
+from intarsia.estimators.checks import check_clusterer, check_integer, check_jobs, check_one_of
 from intarsia.estimators.recording import Start
 from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
 from intarsia.exceptions import MissingCellsError, SettingError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.frames import Table, read_table, settle_missing, table_of
-from intarsia.participant import Gate, participant_for
 from intarsia.policy import OPEN, ReleasePolicy
-from intarsia.runtime import InProcessRuntime, Recorder, Watcher, drive
+from intarsia.runtime import InProcessRuntime, Joining, ParallelRuntime, Recorder, Watcher, drive
 from intarsia.streams import AnyTable, take_in
 
 MISSING = ("observed", "error", "impute", "drop")
@@ -52,6 +53,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     missing: Any
     random_state: Any
     release: Any
+    n_jobs: int | None
 
     def fit(self, tables: Any, y: Any = None) -> Self:  # noqa: ARG002  (scikit-learn's signature)
         """Cluster one matrix, or the tables of several participants.
@@ -133,20 +135,20 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         rules = for_each(self.release, list(tables), "release")
         seed, recorder = _seed(self.random_state), Recorder(watcher)
         algorithm, start = self._for(list(tables), seed), Start(self, seed)
-        participants = [
-            participant_for(
-                tables.pop(key), local[name], self.metric, missing[name] or OBSERVED, Gate(rules[name] or OPEN)
-            )
+        joining = (
+            Joining(tables.pop(key), local[name], self.metric, missing[name] or OBSERVED, rules[name] or OPEN)
             for name, key in keys.items()
-        ]
-        outcome = drive(algorithm, InProcessRuntime(participants, recorder), recorder)
+        )
+        with _runtime(joining, min(effective_n_jobs(self.n_jobs), len(keys)), recorder) as runtime:
+            outcome = drive(algorithm, runtime, recorder)
+            kept = runtime.labels()
         report = check_assumptions(outcome)
         spelled = {name: (*names_of[name], *indicators(levels_of[name])) for name in keys}
         notes = tuple(advice(spelled, levels_of, outcome, report))
         for kind, text in notes:
             warnings.warn(text, kind, stacklevel=4)
-        labels = {keys[p.name]: p.labels for p in participants if p.labels is not None}
-        local_labels = {keys[p.name]: p.local_labels for p in participants if p.local_labels is not None}
+        labels = {keys[name]: own.found for name, own in kept.items() if own.found is not None}
+        local_labels = {keys[name]: own.local for name, own in kept.items() if own.local is not None}
         levels = outcome.model.levels
         union = tuple(
             feature
@@ -231,10 +233,18 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         for rules in self.release.values() if isinstance(self.release, Mapping) else [self.release]:
             if rules is not None and not isinstance(rules, ReleasePolicy):
                 raise SettingError(f"release must be a ReleasePolicy or None. Got {rules!r} instead.")
+        if self.n_jobs is not None:
+            check_jobs(self.n_jobs)
         fixed = self.n_local_clusters
         for value in fixed.values() if isinstance(fixed, Mapping) else [fixed]:
             if value is not None:
                 check_integer("n_local_clusters", value, 1)
+
+
+def _runtime(joining: Iterable[Joining], n_jobs: int, recorder: Recorder) -> AbstractContextManager[Any]:
+    if n_jobs > 1:
+        return ParallelRuntime(joining, n_jobs, recorder)
+    return nullcontext(InProcessRuntime([one.participant() for one in joining], recorder))
 
 
 def _seed(random_state: Any) -> int:

@@ -22,6 +22,12 @@ def check_integer(name: str, value: Any, least: int, most: int | None = None) ->
         raise SettingError(f"{name} must be a whole number {bounds}. Got {value!r} instead.")
 
 
+def check_jobs(value: Any) -> None:
+    """A number of processes as scikit-learn has it: −1 is one for each core."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) == 0:
+        raise SettingError(f"n_jobs must be a whole number from 1, −1 for all cores, or None. Got {value!r} instead.")
+
+
 def check_real(name: str, value: Any, low: float, high: float, *, open_below: bool = False) -> None:
     """A number within bounds."""
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")

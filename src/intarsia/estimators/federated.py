@@ -78,6 +78,9 @@ class FederatedClustering(TableClusterer):
     release : ReleasePolicy or mapping of participants to one, optional
         What may leave each participant. Default: everything, for you hold all tables. ``ReleasePolicy()`` has the rules that
         a participant of a federation starts with, and gives the result that one would.
+    n_jobs : int, optional
+        In so many processes participants compute at the same time; −1 is one for each core. Default: here, one after the
+        other. The result is the same.
 
     Attributes
     ----------
@@ -112,6 +115,7 @@ class FederatedClustering(TableClusterer):
         model: str = "kmeans",
         random_state: Any = None,
         release: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.aggregation = aggregation
@@ -131,6 +135,7 @@ class FederatedClustering(TableClusterer):
         self.model = model
         self.random_state = random_state
         self.release = release
+        self.n_jobs = n_jobs
 
     def _check_settings(self) -> None:
         super()._check_settings()

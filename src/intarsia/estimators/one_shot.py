@@ -43,7 +43,7 @@ class OneShotClustering(TableClusterer):
         Whether participants send the box around each cluster, so that proxies stay inside. A box shows the extreme values.
     fidelity : bool
         Whether participants measure how close proxies are to the rows they stand for; see ``result.fidelity``.
-    local, n_local_clusters, metric, scale, missing, n_starts, random_state, release
+    local, n_local_clusters, metric, scale, missing, n_starts, random_state, release, n_jobs
         As in :class:`FederatedClustering`; the local algorithm need not start from given centres. With ``scale``, each
         participant clusters in its own units and the coordinator brings the summaries to common ones: still one round.
         With K unknown a participant looks for up to 20 clusters, and takes as many as have clearly higher silhouettes than
@@ -82,6 +82,7 @@ class OneShotClustering(TableClusterer):
         allow_partial: bool = False,
         random_state: Any = None,
         release: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.aggregation = aggregation
@@ -101,6 +102,7 @@ class OneShotClustering(TableClusterer):
         self.allow_partial = allow_partial
         self.random_state = random_state
         self.release = release
+        self.n_jobs = n_jobs
 
     def _check_settings(self) -> None:
         super()._check_settings()

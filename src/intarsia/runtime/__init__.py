@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from intarsia.runtime.base import Runtime, Watcher, drive
     from intarsia.runtime.in_process import InProcessRuntime
     from intarsia.runtime.log import Recorder
+    from intarsia.runtime.parallel import Joining, ParallelRuntime
     from intarsia.runtime.transcript import Transcript
 
 _HOME = {
@@ -17,10 +18,21 @@ _HOME = {
     "drive": "base",
     "InProcessRuntime": "in_process",
     "Recorder": "log",
+    "Joining": "parallel",
+    "ParallelRuntime": "parallel",
     "Transcript": "transcript",
 }
 
-__all__ = ["InProcessRuntime", "Recorder", "Runtime", "Transcript", "Watcher", "drive"]
+__all__ = [
+    "InProcessRuntime",
+    "Joining",
+    "ParallelRuntime",
+    "Recorder",
+    "Runtime",
+    "Transcript",
+    "Watcher",
+    "drive",
+]
 
 
 def __getattr__(name: str) -> Any:

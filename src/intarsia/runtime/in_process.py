@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from intarsia.core.types import IntArray
 from intarsia.messages import Failure, Reply, Request
 from intarsia.participant import Responder
 from intarsia.runtime.base import Arrived, Watcher, exception_of, phase_of
+
+
+class Labels(NamedTuple):
+    """What a participant keeps for its owner."""
+
+    found: IntArray | None
+    local: IntArray | None
 
 
 class InProcessRuntime:
@@ -20,6 +29,10 @@ class InProcessRuntime:
     def participants(self) -> tuple[str, ...]:
         """Who can be asked."""
         return tuple(self._participants)
+
+    def labels(self) -> dict[str, Labels]:
+        """What everybody knows of its own rows."""
+        return {name: Labels(one.labels, one.local_labels) for name, one in self._participants.items()}
 
     def exchange(self, requests: Mapping[str, Request], arrived: Arrived | None = None) -> dict[str, Reply]:
         """Ask one after the other; a failure is raised at once, with its cause."""
