@@ -256,18 +256,12 @@ def streaming(*, quick: bool) -> Measured:
                 pass
 
         once = min(by_the_clock(read)[0] for _ in range(2))
-        taken, result = by_the_clock(lambda: intarsia.cluster({"a": path}, K, random_state=0))
+        taken, _, result = by_the_clock(lambda: intarsia.cluster({"a": path}, K, random_state=0))
         n_rows = pq.ParquetFile(path).metadata.num_rows
     sizes = np.bincount(result.labels["a"])
     right = len(sizes) == K and sizes.sum() == n_rows and bool((np.abs(sizes / n_rows * K - 1) < 0.02).all())
     words = f"{taken:.0f} s, {passes} passes over {n_rows / 1e6:.1f} M rows; reading {once:.1f} s"
     return Measured(taken / passes / once, right, words)
-
-
-def by_the_clock(work: Callable[[], Any]) -> tuple[float, Any]:
-    started = time.perf_counter()
-    result = work()
-    return time.perf_counter() - started, result
 
 
 def local_kmeans(gaps: float, *, quick: bool) -> Measured:
@@ -331,7 +325,7 @@ def whole_run(n_jobs: int, *, quick: bool) -> Measured:
     return Measured(ours / theirs, bool(right), words)
 
 
-def by_the_clock(work: Callable[[], object]) -> tuple[float, float, object]:
+def by_the_clock(work: Callable[[], Any]) -> tuple[float, float, Any]:
     started, by_processor = time.perf_counter(), time.process_time()
     result = work()
     return time.perf_counter() - started, time.process_time() - by_processor, result
