@@ -33,6 +33,7 @@ from intarsia.participant.starting import Started
 
 N_INIT = 10
 SILHOUETTE_ROWS = 1000  # a silhouette costs the square of the rows; a sample of this size is close enough to choose K
+FEWER_ROWS, CLEAR_ENOUGH = 400, 0.3  # a smaller sample, and what it must show for nobody to look at a larger one
 LARGE = 1_000_000  # cells, from which on threads help
 CODES = 10  # a column with no more different values holds codes
 REFERENCES, REFERENCE_INIT = 5, 3  # clouds without structure that a participant compares its silhouettes with
@@ -274,6 +275,10 @@ _BUILT_IN = LocalAlgorithm()
 def _up_to(rows: Rows, expected: int, most: int, rng: np.random.Generator) -> Chosen:
     """As many clusters as expected, or fewer where these are clearer."""
     whole = _BUILT_IN.cluster(rows, expected, rng) if most >= expected else np.zeros(rows.n_rows, dtype=np.intp)
+    if most >= expected and rows.n_rows > 2 * FEWER_ROWS:  # nearly always a look at a few rows is enough
+        clarity = float(_silhouettes(rows, whole, rng, FEWER_ROWS).min())
+        if clarity > CLEAR_ENOUGH:
+            return Chosen(whole, clarity)
     clarity = float(_silhouettes(rows, whole, rng).min())
     if clarity > NO_STRUCTURE:
         return Chosen(whole, clarity)
@@ -358,8 +363,8 @@ def _products(shape: tuple[int, int], columns: Iterable[npt.NDArray[Any]]) -> Fl
     return np.asarray(matrix.T @ matrix)
 
 
-def _sample(n: int, rng: np.random.Generator) -> IntArray:
-    return np.arange(n) if n <= SILHOUETTE_ROWS else np.sort(rng.choice(n, SILHOUETTE_ROWS, replace=False))
+def _sample(n: int, rng: np.random.Generator, most: int = SILHOUETTE_ROWS) -> IntArray:
+    return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
 
 
 def _distances(rows: FloatArray, observed: BoolArray) -> FloatArray:
@@ -385,9 +390,9 @@ def _of_clusters(each: FloatArray, labels: IntArray) -> FloatArray:
     return np.array([each[labels == name].mean() for name in np.unique(labels)])
 
 
-def _silhouettes(rows: Rows, labels: IntArray, rng: np.random.Generator) -> FloatArray:
+def _silhouettes(rows: Rows, labels: IntArray, rng: np.random.Generator, most: int = SILHOUETTE_ROWS) -> FloatArray:
     """The mean silhouette of each cluster; on a sample of the rows if there are many."""
-    sample = _sample(rows.n_rows, rng)
+    sample = _sample(rows.n_rows, rng, most)
     cells, observed, labels = rows.some(sample), rows.observed[sample], labels[sample]
     if not 2 <= len(np.unique(labels)) < len(labels):
         each = np.full(len(labels), -1.0)
