@@ -116,6 +116,20 @@ def test_with_many_features_search_finds_the_same(monkeypatch):
         assert wide[1:5] == exact[1:5]
 
 
+@pytest.mark.parametrize("many", [3000, 10])
+def test_starts_at_once_end_as_starts_in_turn(monkeypatch, many):
+    """Also where starts that agree end the search: those that were begun by then do not count."""
+    monkeypatch.setattr("intarsia.core.search.WIDE", 0)
+    monkeypatch.setattr("intarsia.core.search.MANY", many)
+    for seed in range(4):
+        local, _ = planted(np.random.default_rng(seed), n=6, noise=1.5)
+        one, *others = (search_centroids(local, 3, overlap_of(local), 12, streams, n_jobs) for n_jobs in (1, 2, 5, -1))
+        for other in others:
+            np.testing.assert_array_equal(other.groups, one.groups)
+            assert other[1:5] == one[1:5]
+            assert [rival.tobytes() for rival in other.rivals] == [rival.tobytes() for rival in one.rivals]
+
+
 @FEW
 @given(local_centroids())
 def test_with_many_features_search_is_never_worse_than_method_a_either(case):

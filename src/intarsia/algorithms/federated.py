@@ -207,6 +207,7 @@ class FederatedAlgorithm:
     model: str = "kmeans"
     metric: Metric = "euclidean"
     seed: int = 0
+    n_jobs: int = 1
 
     def start(self, participants: Sequence[str]) -> Step:
         """Ask everybody which features they have."""
@@ -336,7 +337,7 @@ class FederatedAlgorithm:
         rivals: tuple[IntArray, ...] = ()
         if self.aggregation == "search":
             starts = starts_stream(self.seed, "search centroids")
-            found = search_centroids(local, self._k, study.overlap, self.n_starts, starts)
+            found = search_centroids(local, self._k, study.overlap, self.n_starts, starts, self.n_jobs)
             # where everybody can be compared with everybody, there is no weak link that could turn the rest
             in_doubt = self.max_rounds > 1 and self.refinement != "plain" and not study.complete
             best = found.groups
@@ -415,9 +416,9 @@ class FederatedAlgorithm:
         return _ask_likeliest(run, outcome) if self.model == "mixture" else Step(result=outcome)
 
     def _refined(self, run: Run, replies: Mapping[str, Refinement]) -> Step:
-        kind, number = self._kind_of_next(run), len(run.rounds) + 1
+        kind, number, n_rows = self._kind_of_next(run), len(run.rounds) + 1, run.n_rows
         for name, reply in replies.items():
-            check_rows(name, reply, run.n_rows[name])
+            check_rows(name, reply, n_rows[name])
             if len(reply.refined) != len(run.candidates):
                 few = f"participant {name!r} answered {len(reply.refined)} of {len(run.candidates)} questions"
                 raise about(name, ProtocolError(few))

@@ -10,9 +10,12 @@ Two problems are solved this way: centroids (eq:meta_clustering) and forces (Alg
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import NamedTuple, Protocol
 
@@ -56,6 +59,10 @@ class Problem(Protocol):
     @property
     def n_groups(self) -> int:
         """How many groups are wanted."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether its steps are so large that they can be taken in several threads."""
 
     @property
     def opening_costs(self) -> FloatArray:
@@ -153,6 +160,7 @@ class ForceProblem:
     forces: FloatArray
     owner: IntArray
     n_groups: int
+    is_wide = False
 
     @cached_property
     def opening_costs(self) -> FloatArray:
@@ -298,7 +306,12 @@ class SearchResult(NamedTuple):
     rivals: tuple[IntArray, ...] = ()
 
 
-def search(problem: Problem, starts: Iterable[IntArray], overlap: BoolArray) -> SearchResult:
+Start = Callable[[], IntArray]
+
+
+def search(
+    problem: Problem, starts: Iterable[IntArray | Start], overlap: BoolArray, *, n_jobs: int = 1
+) -> SearchResult:
     """Improve every start by rematching and keep the lowest loss, with the runner-up's gap as a confidence.
 
     A grouping whose groups fall into pieces that cannot be compared is worse than any that does not: its loss does
@@ -309,15 +322,18 @@ def search(problem: Problem, starts: Iterable[IntArray], overlap: BoolArray) -> 
 
     Of more than :data:`MANY` clusters the search ends when so many starts in turn led to the best grouping so far, and only
     participants whose clusters are the least sure of their groups are matched in another way.
+
+    A start is a grouping, or makes one when called. ``n_jobs`` of them are improved at once, in threads, where that pays;
+    they are looked at in their order, so that the result is the same.
     """
     found: dict[bytes, tuple[int, float, IntArray]] = {}
     many, agreed = len(problem.owner) > MANY, 0
-    for start in starts:
-        for groups in (renumber(start), renumber(rematch(problem, start))):
+    for before, after in _improved(problem, starts, n_jobs):
+        for groups in (before, after):
             if is_allowed(problem, groups) and (key := groups.tobytes()) not in found:
                 found[key] = _rated(problem, groups)
         leader = min(found.values(), key=lambda entry: entry[:2], default=None)
-        agreed = agreed + 1 if leader is not None and leader[2].tobytes() == groups.tobytes() else 0
+        agreed = agreed + 1 if leader is not None and leader[2].tobytes() == after.tobytes() else 0
         if many and agreed == _ENOUGH:
             break
     best = min(found.values(), key=lambda entry: entry[:2])
@@ -335,6 +351,30 @@ def search(problem: Problem, starts: Iterable[IntArray], overlap: BoolArray) -> 
     confidence = _gap(loss, runner_up) if rival_pieces == pieces else 1.0
     rivals = tuple(entry[2] for entry in ranked[1:] if entry[0] == pieces and _gap(loss, entry[1]) <= _CLOSE)
     return SearchResult(groups, loss, runner_up, confidence, n_different, rivals)
+
+
+def _improved(problem: Problem, starts: Iterable[IntArray | Start], n_jobs: int) -> Iterator[tuple[IntArray, IntArray]]:
+    """Every start before and after rematching, in their order, whichever is done first."""
+
+    def improve(start: IntArray | Start) -> tuple[IntArray, IntArray]:
+        groups = start() if callable(start) else start
+        return renumber(groups), renumber(rematch(problem, groups))
+
+    if n_jobs == 1 or not problem.is_wide:
+        yield from map(improve, starts)
+        return
+    with ThreadPoolExecutor(n_jobs) as pool:
+        waiting: deque[Future[tuple[IntArray, IntArray]]] = deque()
+        try:
+            for start in starts:
+                waiting.append(pool.submit(improve, start))
+                if len(waiting) > n_jobs:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for left in waiting:
+                left.cancel()
 
 
 def _rated(problem: Problem, groups: IntArray) -> tuple[int, float, IntArray]:
@@ -420,9 +460,13 @@ def _walk(overlap: BoolArray, counts: IntArray, rng: np.random.Generator) -> lis
 
 def random_starts(
     problem: Problem, overlap: BoolArray, n_starts: int, stream: Callable[[int], np.random.Generator]
-) -> Iterator[IntArray]:
-    """``n_starts`` groupings grown at random, each from a generator of its own."""
-    return (grow(problem, overlap, stream(k)) for k in range(n_starts))
+) -> Iterator[Start]:
+    """``n_starts`` groupings to be grown at random, each from a generator of its own."""
+    return (partial(_grow_from, problem, overlap, stream, k) for k in range(n_starts))
+
+
+def _grow_from(problem: Problem, overlap: BoolArray, stream: Callable[[int], np.random.Generator], k: int) -> IntArray:
+    return grow(problem, overlap, stream(k))
 
 
 def tree_starts(affinity: FloatArray, owner: IntArray, n_groups: int) -> list[IntArray]:
@@ -437,10 +481,12 @@ def search_centroids(
     overlap: BoolArray,
     n_starts: int,
     stream: Callable[[int], np.random.Generator],
+    n_jobs: int = 1,
 ) -> SearchResult:
     """The default solver of eq:meta_clustering: both of the paper's methods, agglomerations and random starts.
 
-    More than :data:`MANY` local centroids are not agglomerated: that takes the distances of all pairs.
+    More than :data:`MANY` local centroids are not agglomerated: that takes the distances of all pairs. ``n_jobs`` starts are
+    improved at once, −1 for as many as there are processors; the result does not depend on it.
     """
     local.check(n_groups)
     problem = CentroidProblem(local, n_groups)
@@ -449,7 +495,10 @@ def search_centroids(
         starts += tree_starts(-local.distances, local.owner, n_groups)
     else:
         n_starts = min(n_starts, _MOST_STARTS)
-    return search(problem, chain(starts, random_starts(problem, overlap, n_starts, stream)), overlap)
+    n_jobs = n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+    if n_jobs > 1 and problem.is_wide:  # what all threads share, before there are any
+        _ = problem.shares, problem.share_number, problem.opening_costs
+    return search(problem, chain(starts, random_starts(problem, overlap, n_starts, stream)), overlap, n_jobs=n_jobs)
 
 
 def search_forces(

@@ -85,9 +85,9 @@ def known_of(outcome: Outcome) -> tuple[dict[str, tuple[str, ...]], dict[str, di
     """Every participant's columns with all indicators, and the levels that some row of its own has, from summaries alone."""
     space, local = outcome.model.space, outcome.local_centroids
     names_of, levels_of = {}, {}
+    owner, there = outcome.owner, local.seen & (local.values != 0.0)
     for i, name in enumerate(outcome.participants):
-        there = (outcome.owner == i)[:, None] & local.seen & (local.values != 0.0)
-        held = {feature for feature, some in zip(space.names, there.any(axis=0), strict=True) if some}
+        held = {f for f, some in zip(space.names, there[owner == i].any(axis=0), strict=True) if some}
         levels = {
             column: tuple(level for level in own if indicator(column, level) in held)
             for column, own in outcome.model.levels.items()

@@ -255,7 +255,8 @@ def _structure(outcome: Outcome, assumptions: AssumptionReport) -> Iterator[Ligh
     """Silhouettes that participants looked at: k-means cuts anything into as many pieces as it is asked for."""
     about = "Participants' rows fall into clusters"
     clarity, k = outcome.clarity, len(outcome.model.centroids)
-    single = [name for i, name in enumerate(outcome.participants) if k > 1 and int((outcome.owner == i).sum()) == 1]
+    pieces = np.bincount(outcome.owner, minlength=len(outcome.participants)).tolist()
+    single = [name for name, n in zip(outcome.participants, pieces, strict=True) if k > 1 and n == 1]
     if not clarity and not single:
         return
     vague = [name for name, value in clarity.items() if value <= NO_STRUCTURE]

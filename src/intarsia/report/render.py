@@ -7,7 +7,7 @@ import html
 import json
 from base64 import b64encode
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import fields
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -17,6 +17,7 @@ from intarsia._version import __version__
 from intarsia.exceptions import SettingError
 from intarsia.report.data import Cluster, Release, ReportData, State
 from intarsia.report.words import FEW_ROWS, KEPT_BACK, MESSAGES, rounded
+from intarsia.results import Sent
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -125,7 +126,8 @@ def _sent(data: ReportData) -> dict[str, Any]:
         "fewest rows behind an entry",
     )
     replies_first = sorted(data.sent, key=lambda sent: not sent.message.startswith("reply."))
-    rows = [[("" if entry is None else entry) for entry in astuple(sent)] for sent in replies_first]
+    names = [field.name for field in fields(Sent)]
+    rows = [["" if (entry := getattr(sent, name)) is None else entry for name in names] for sent in replies_first]
     return {"head": head, "rows": rows}
 
 
