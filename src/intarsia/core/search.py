@@ -24,6 +24,7 @@ from scipy.optimize import linear_sum_assignment
 
 from intarsia.core.agglomeration import agglomerate, renumber, same_owner
 from intarsia.core.centroids import MaskedCentroids, merge, refill
+from intarsia.core.distances import Extent, rescaled_distances
 from intarsia.core.features import cut_vertices, held_by
 from intarsia.core.meta_clustering import (
     LocalCentroids,
@@ -43,7 +44,7 @@ _ENOUGH = 5  # starts in turn that end in the best grouping so far
 _MOST_STARTS = (
     8  # random ones, if there are many clusters: with them a search takes less than 20 times as long as Method A
 )
-_SAMPLE = 1000  # clusters that typical costs are taken from, if there are many
+_SAMPLE = 300  # clusters that typical costs are taken from, if there are many
 _MAX_SWEEPS = 50
 _CLOSE = 1 / 3  # a rival is at most so much worse, as a share of its own loss
 _MOST_LINKS = 20  # participants whose hangers-on are turned as a whole
@@ -240,14 +241,36 @@ class MovingSums(Moving):
 
     def _add(self, mine: IntArray, sign: int) -> None:
         own, groups = self._local.centroids.take(mine), self.groups[mine]
-        np.add.at(self._counts, groups, sign * own.counts)
-        np.add.at(self._sums, groups, sign * own.counts * np.where(own.seen, own.values - self._origin, 0.0))
+        counts = sign * own.counts
+        sums = counts * (own.values - self._origin)  # where nothing is seen, counts are 0
+        if len(set(groups.tolist())) == len(groups):  # as nearly always
+            self._counts[groups] += counts
+            self._sums[groups] += sums
+            self._sizes[groups] += sign
+            return
+        np.add.at(self._counts, groups, counts)
+        np.add.at(self._sums, groups, sums)
         np.add.at(self._sizes, groups, sign)
 
     def costs(self, mine: IntArray) -> FloatArray:
-        """Squared rescaled distance to each group's centre; an incomparable group counts as the whole extent away."""
-        values = self._origin + self._sums / np.where(self._counts > 0, self._counts, 1.0)
-        cost = np.square(self._local.distances_to(MaskedCentroids.of(values, self._counts), mine))
+        """Squared rescaled distance to each group's centre; an incomparable group counts as the whole extent away.
+
+        What none of the clusters sees cannot be compared, and is left out.
+        """
+        own, extent = self._local.centroids.take(mine), self._local.extent
+        seen = np.flatnonzero(own.counts.any(axis=0))
+        counts = self._counts[:, seen]
+        values = self._origin[seen] + self._sums[:, seen] / np.where(counts > 0, counts, 1.0)
+        centres = MaskedCentroids.of(values, counts)
+        distances = rescaled_distances(
+            own.values[:, seen],
+            own.counts[:, seen] > 0,
+            centres.values,
+            centres.seen,
+            Extent(extent.low[seen], extent.high[seen]),
+            self._local.metric,
+        )
+        cost = np.square(distances)
         return np.where(self._sizes == 0, 0.0, np.where(np.isnan(cost), 1.0, cost))
 
 

@@ -167,6 +167,11 @@ def _left(knots: FloatArray, levels: FloatArray, at: FloatArray) -> FloatArray:
     return 1.0 - _right(-knots[::-1], 1.0 - levels[::-1], -at)
 
 
+def own_units(indicators: BoolArray) -> CommonUnits:
+    """Everybody's own units: only indicators are divided, as always."""
+    return CommonUnits(np.zeros(len(indicators)), np.where(indicators, _MISMATCH, 1.0), None)
+
+
 def choose_units(statistics: Statistics, way: str | None, indicators: BoolArray) -> CommonUnits:
     """Shift and scale of every feature; ``"auto"`` is ``"standard"`` where units differ, and none where not."""
     d = len(indicators)

@@ -24,7 +24,7 @@ from intarsia.core.mixture import likeliest
 from intarsia.core.pieces import by_rows, cleared
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.core.units import choose_units, in_units, statistics_of
+from intarsia.core.units import choose_units, in_units, own_units, statistics_of
 from intarsia.exceptions import ProtocolError
 from intarsia.frames import Table
 from intarsia.messages import (
@@ -102,9 +102,11 @@ class Participant(Responder):
         table, moments, units = view.table, None, view.units
         if request.columns is None:
             # one round: cluster in units of one's own, and let the coordinator find common ones
-            said = statistics_of(table.values, table.observed, request.scale or "standard")
-            moments = None if request.scale is None else as_moments(said)
-            own = choose_units(said, request.scale, FeatureSpace(table.names).mask(indicators(self._table.levels)))
+            kinds = FeatureSpace(table.names).mask(indicators(self._table.levels))
+            own = own_units(kinds)
+            if request.scale is not None:
+                said = statistics_of(table.values, table.observed, request.scale)
+                moments, own = as_moments(said), choose_units(said, request.scale, kinds)
             units = units_of(own.shift, own.scale)
         rows = Rows(table.values, table.observed, self._table.filled, self._groups(table.names), units)
         asked = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False, n_proxies=0))

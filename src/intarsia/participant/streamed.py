@@ -32,7 +32,7 @@ from intarsia.core.passes import (
 )
 from intarsia.core.randomness import stream
 from intarsia.core.types import FloatArray, IntArray
-from intarsia.core.units import choose_units
+from intarsia.core.units import choose_units, own_units
 from intarsia.density_messages import packed
 from intarsia.exceptions import LocalAlgorithmError, MissingCellsError, ProtocolError
 from intarsia.messages import (
@@ -132,9 +132,11 @@ class StreamedParticipant(Responder):
         inside, units = pieces, None if request.columns is None else self._units(request.columns, len(pieces.names))
         if request.columns is None:
             # one round: cluster in units of one's own, and let the coordinator find common ones
-            said = pieces.statistics(request.scale or "standard")
-            moments = None if request.scale is None else as_moments(said)
-            own = choose_units(said, request.scale, FeatureSpace(pieces.names).mask(indicators(self._table.levels)))
+            kinds = FeatureSpace(pieces.names).mask(indicators(self._table.levels))
+            own = own_units(kinds)
+            if request.scale is not None:
+                said = pieces.statistics(request.scale)
+                moments, own = as_moments(said), choose_units(said, request.scale, kinds)
             units = units_of(own.shift, own.scale)
             inside = self._table.pieces(units=units)
         asked = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False, n_proxies=0))
