@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from intarsia.algorithms import Algorithm, FederatedAlgorithm
 from intarsia.algorithms.federated import AGGREGATIONS, MODELS, MOST_RIVALS, REFINEMENTS
@@ -174,4 +175,5 @@ class FederatedClustering(TableClusterer):
             model=self.model,
             metric=self.metric,
             seed=seed,
+            n_jobs=effective_n_jobs(self.n_jobs),
         )
