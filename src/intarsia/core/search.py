@@ -41,6 +41,7 @@ from intarsia.core.wide import GroupSums, Share, share_of
 WIDE = 1 << 17  # numbers in the differences between one participant's clusters and all centres: from here on, products
 MANY = 3000  # local clusters: from here on, what takes all pairs of them or all starts is left out
 _ENOUGH = 5  # starts in turn that end in the best grouping so far
+_SEVERAL = 500  # local clusters, of more than which so many starts are
 _MOST_STARTS = (
     8  # random ones, if there are many clusters: with them a search takes less than 20 times as long as Method A
 )
@@ -343,8 +344,8 @@ def search(
     not much worse. Confidence is the gap to it as a share of the larger of the two losses: 0 when two
     groupings are as good, near 1 when no other comes close.
 
-    Of more than :data:`MANY` clusters the search ends when so many starts in turn led to the best grouping so far, and only
-    participants whose clusters are the least sure of their groups are matched in another way.
+    Of more than 500 clusters the search ends when five starts in turn led to the best grouping so far; of more than
+    :data:`MANY`, only participants whose clusters are the least sure of their groups are matched in another way.
 
     A start is a grouping, or makes one when called. ``n_jobs`` of them are improved at once, in threads, where that pays;
     they are looked at in their order, so that the result is the same.
@@ -357,7 +358,7 @@ def search(
                 found[key] = _rated(problem, groups)
         leader = min(found.values(), key=lambda entry: entry[:2], default=None)
         agreed = agreed + 1 if leader is not None and leader[2].tobytes() == after.tobytes() else 0
-        if many and agreed == _ENOUGH:
+        if len(problem.owner) > _SEVERAL and agreed == _ENOUGH:
             break
     best = min(found.values(), key=lambda entry: entry[:2])
     n_different = len(found)
