@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from intarsia.exceptions import InputError
-from intarsia.feasibility import check_feasibility, look_alikes
+from intarsia.feasibility import _why_alike, check_feasibility, look_alikes
 
 N = "numbers"
 
@@ -71,3 +75,29 @@ def test_names_that_look_alike(left, right, why):
     found = look_alikes({"a": [left], "b": [right]})
     assert (why is None and not found) or (why is not None and why in found[0].why)
     assert look_alikes({"a": [left, right], "b": [right]}) == ()  # who has both means two things by them
+
+
+NAMES = (
+    "chol", "cholesterol", "Chol mg/dl", "age", "Age", "age (years)", "f1", "f2", "f10", "blood pressure", "blood_presure",
+    "thal", "thalach", "größe", "x", "", "--", "weight kg", "weight", "kg", "mg", "ab c", "a bc", "diastolic", "diastollic",
+)  # fmt: skip
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abcd"), st.sets(st.sampled_from(NAMES) | st.text("aeSt 1", max_size=9), max_size=9), min_size=1
+    )
+)
+def test_names_are_left_out_by_their_letters_only_if_they_are_not_alike(has):
+    has = {name: sorted(columns) for name, columns in has.items()}
+    names = list(dict.fromkeys(column for columns in has.values() for column in columns))
+    together = {frozenset((x, y)) for columns in has.values() for x in columns for y in columns}
+    expected = [
+        (left, right, found[0].why)
+        for left, right in combinations(names, 2)
+        if frozenset((left, right)) not in together and (found := look_alikes({"a": [left], "b": [right]}))
+    ]
+    assert [(pair.left, pair.right, pair.why) for pair in look_alikes(has)] == expected
+    for left, right in combinations(names, 2):  # compared one by one
+        if _why_alike(left, right):
+            assert look_alikes({"a": [left], "b": [right]})

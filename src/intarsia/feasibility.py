@@ -7,19 +7,20 @@ names look as if they meant the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import combinations
 
 import numpy as np
 
 from intarsia.core.features import FeatureSpace, components_of, cut_vertices_of, held_by_of, is_complete_of
+from intarsia.core.types import BoolArray, IntArray
 from intarsia.exceptions import InputError, quote
 
 NUMBERS, CATEGORIES = "numbers", "categories"
 _ALIKE = 0.85  # of SequenceMatcher: names of five letters or more that differ by one or two
 _LEAST = 3  # letters that an abbreviation must have
+_BINS = 64  # of letters
 _UNITS = {
     "mg", "g", "kg", "ug", "l", "dl", "ml", "mmol", "mol", "cm", "mm", "m", "mmhg", "hg", "bpm", "hz", "years", "yrs", "y",
     "percent", "pct", "c", "f", "celsius", "s", "sec", "min", "h", "days", "d", "per",
@@ -187,18 +188,55 @@ def look_alikes(has: Mapping[str, Sequence[str] | Mapping[str, str]]) -> tuple[A
     >>> [(pair.left, pair.right, pair.why) for pair in look_alikes({"a": ["chol"], "b": ["cholesterol mg/dl", "Age"]})]
     [('chol', 'cholesterol mg/dl', 'one abbreviates the other')]
     """
-    owners = {
-        column: tuple(name for name, columns in has.items() if column in columns)
-        for columns in has.values()
-        for column in columns
-    }
-    found = []
-    for left, right in combinations(owners, 2):
-        if set(owners[left]) & set(owners[right]):
-            continue
-        if why := _why_alike(left, right):
-            found.append(Alike(left, owners[left], right, owners[right], why))
+    owners: dict[str, list[str]] = {}
+    for name, columns in has.items():
+        for column in dict.fromkeys(columns):
+            owners.setdefault(column, []).append(name)
+    names, of = list(owners), {name: k for k, name in enumerate(has)}
+    owned = np.zeros((len(names), len(has)), dtype=np.float32)
+    for k, who in enumerate(owners.values()):
+        owned[k, [of[name] for name in who]] = 1.0
+    possible = _PossiblyAlike(names)
+    found: list[Alike] = []
+    for k, left in enumerate(names):
+        apart = owned[k + 1 :] @ owned[k] == 0.0
+        found.extend(
+            Alike(left, tuple(owners[left]), right, tuple(owners[right]), why)
+            for right in (names[k + 1 + at] for at in np.flatnonzero(apart & possible.after(k)))
+            if (why := _why_alike(left, right))
+        )
     return tuple(found)
+
+
+class _PossiblyAlike:
+    """Which names could be alike by the letters in them; comparing the others would take long and find nothing.
+
+    Names that are alike are equal but for units, or differ by more than a number at their end and have letters in common:
+    all those of the shorter, or nearly all of both. Letters are counted in a few bins, which can only make more names
+    possible.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        bare = [_bare(_words(name)) for name in names]
+        joined = ["".join(words) for words in bare]
+        self._bare, self._stem = _numbered(map(tuple, bare)), _numbered(_stem(text) for text in joined)
+        self._letters = np.zeros((len(names), _BINS), dtype=np.int16)
+        for k, text in enumerate(joined):
+            np.add.at(self._letters[k], [ord(letter) % _BINS for letter in text], 1)
+        self._length = np.array([len(text) for text in joined], dtype=np.intp)
+
+    def after(self, k: int) -> BoolArray:
+        """Of the names after the k-th: whether it could be alike."""
+        common = np.minimum(self._letters[k + 1 :], self._letters[k]).sum(axis=1)
+        length, own = self._length[k + 1 :], self._length[k]
+        near = (2 * common >= _ALIKE * (length + own)) | (common == np.minimum(length, own))
+        return np.asarray((self._bare[k + 1 :] == self._bare[k]) | (near & (self._stem[k + 1 :] != self._stem[k])))
+
+
+def _numbered(things: Iterable[Hashable]) -> IntArray:
+    """The same number for the same thing."""
+    number: dict[Hashable, int] = {}
+    return np.array([number.setdefault(thing, len(number)) for thing in things], dtype=np.intp)
 
 
 def _why_alike(left: str, right: str) -> str | None:  # noqa: PLR0911  (one reason each)
@@ -207,18 +245,27 @@ def _why_alike(left: str, right: str) -> str | None:  # noqa: PLR0911  (one reas
         return None
     if a == b:
         return "they differ by case, blanks or punctuation"
-    bare_a, bare_b = [w for w in a if w not in _UNITS] or a, [w for w in b if w not in _UNITS] or b
+    bare_a, bare_b = _bare(a), _bare(b)
     if bare_a == bare_b:
         return "they differ by a unit"
     short, long = sorted(("".join(bare_a), "".join(bare_b)), key=len)
-    numbered = re.sub(r"\d+$", "", short) == re.sub(r"\d+$", "", long)
-    if numbered:  # f1 and f2 are two things
+    if _stem(short) == _stem(long):  # f1 and f2 are two things
         return None
     if len(short) >= _LEAST and long.startswith(short):
         return "one abbreviates the other"
     if len(short) > _LEAST + 1 and SequenceMatcher(None, short, long).ratio() >= _ALIKE:
         return "they differ by a letter or two"
     return None
+
+
+def _bare(words: list[str]) -> list[str]:
+    """Without units, unless there is nothing else."""
+    return [word for word in words if word not in _UNITS] or words
+
+
+def _stem(text: str) -> str:
+    """Without the number at its end."""
+    return re.sub(r"\d+$", "", text)
 
 
 def _words(name: str) -> list[str]:
