@@ -358,7 +358,7 @@ def search(
                 found[key] = _rated(problem, groups)
         leader = min(found.values(), key=lambda entry: entry[:2], default=None)
         agreed = agreed + 1 if leader is not None and leader[2].tobytes() == after.tobytes() else 0
-        if len(problem.owner) > _SEVERAL and agreed == _ENOUGH:
+        if len(problem.owner) > min(_SEVERAL, MANY) and agreed == _ENOUGH:
             break
     best = min(found.values(), key=lambda entry: entry[:2])
     n_different = len(found)
