@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import intarsia
 from intarsia.cli.app import app
+from intarsia.cli.files import in_parts
 from intarsia.core.centroids import MaskedCentroids, squares_of_rows
 from intarsia.core.densities import fit_density
 from intarsia.core.density_passes import Clustered, dirichlets, discretes, gaussians
@@ -223,7 +224,7 @@ def test_codes_and_shares_are_the_same(tmp_path):
     shares /= shares.sum(axis=1, keepdims=True)
     frame = pd.DataFrame(shares, columns=["p", "q", "r"])
     plain = open_stream(stored(frame, tmp_path / "shares.parquet"), "a").pieces(centred=False)
-    for k, found in enumerate(dirichlets(clustered(plain, plain, labels, 2), 1.0, plain.names)):
+    for k, found in enumerate(dirichlets(clustered(plain, plain, labels, 2), np.array([1.0, np.nan]), plain.names)):
         mine = labels == k
         expected = fit_density(shares[mine], np.ones_like(shares[mine], dtype=bool), "dirichlet")
         np.testing.assert_allclose(found.alpha, expected.alpha, rtol=1e-6)
@@ -552,3 +553,157 @@ def test_a_site_serves_a_stored_table(tmp_path):
     kept = pd.read_csv(tmp_path / "labels.csv")
     assert kept["id"].tolist() == frame["patient"].tolist()
     assert np.bincount(kept["cluster"]).tolist() == reply.sizes.tolist()
+
+
+def test_a_row_that_nothing_can_be_compared_of_hides_no_other_one(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"k": np.full(500, 3.0), "x": rng.normal(size=500)})
+    frame.loc[0, "x"], frame.loc[100:129, "x"] = 1000.0, np.nan
+    both = in_memory(frame), open_stream(stored(frame, tmp_path / "a.parquet"), "a")
+    one, other = asked_of(both, ReleasePolicy(min_cluster_size=5))
+    centres = Centres(
+        values=np.array([[3.0, 990.0], [3.0, 0.0]]),
+        known=np.ones((2, 2), dtype=bool),
+        low=np.array([3.0, -4.0]),
+        high=np.array([3.0, 1000.0]),
+    )
+    request = Refine(
+        columns=Columns(levels={}, shift=np.zeros(2), scale=np.ones(2)),
+        rivals=(centres,),
+        seed=0,
+        round=0,
+        min_points=1,
+        max_iter=1,
+    )
+    same(one.handle(request), other.handle(request))
+
+
+def test_closeness_is_not_told_of_a_few_rows_of_the_sample(tmp_path, monkeypatch):
+    monkeypatch.setattr(survey, "_SAMPLE_ROWS", 100)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(3000, 2)), columns=["x", "y"])
+    frame.loc[:39] += 50.0
+    streamed = open_stream(stored(frame, tmp_path / "a.parquet"), "a")
+    request = Summarize(
+        seed=0, n_clusters=2, n_local_clusters=2, max_local_clusters=2, density="gaussian", n_proxies=50
+    )
+    reply = StreamedParticipant(streamed, gate=Gate(ReleasePolicy(min_cluster_size=10))).handle(request)
+    small = int(reply.sizes.argmin())
+    assert reply.sizes[small] == 40
+    assert np.isnan(reply.fidelity[small]).all()
+    assert np.isfinite(reply.fidelity[1 - small, :2]).all()
+
+
+def test_whole_numbers_tie_as_in_memory(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.integers(4, size=(2000, 3)), columns=list("abc"))
+    both = in_memory(frame), open_stream(stored(frame, tmp_path / "a.parquet"), "a")
+    one, other = asked_of(both)
+    values = np.array([[0.0, 0.0, 0.0], [2.0, 2.0, 2.0], [3.0, 3.0, 0.0]])
+    centres = Centres(values=values, known=np.ones((3, 3), dtype=bool), low=np.zeros(3), high=np.full(3, 3.0))
+    label = Label(columns=Columns(levels={}, shift=np.zeros(3), scale=np.ones(3)), centres=centres)
+    same(one.handle(label), other.handle(label))
+    assert (one.labels == other.labels).all()
+
+
+def test_a_width_that_rounding_explains_is_none(tmp_path):
+    frame = pd.DataFrame({"k": np.full(300, 1e6), "x": np.random.default_rng(0).normal(size=300)})
+    both = in_memory(frame), open_stream(stored(frame, tmp_path / "a.parquet"), "a")
+    one, other = asked_of(both)
+    centres = Centres(
+        values=np.array([[1e6, 0.0], [1e6, 0.0]]),
+        known=np.array([[True, True], [True, False]]),
+        low=np.array([1e6, -4.0]),
+        high=np.array([1e6 + 1e-9, 4.0]),
+    )
+    label = Label(columns=Columns(levels={}, shift=np.zeros(2), scale=np.ones(2)), centres=centres)
+    same(one.handle(label), other.handle(label))
+
+
+def test_where_neither_centre_nor_rows_know_a_category_the_mean_of_all_counts(tmp_path):
+    rng = np.random.default_rng(0)
+    x = 1.5 * rng.normal(size=2000)
+    words = np.where(x < -1, None, np.where(rng.random(2000) < 0.3, "u", "v"))
+    frame = pd.DataFrame({"x": x, "c": words})
+    both = in_memory(frame), open_stream(stored(frame, tmp_path / "a.parquet"), "a")
+    one, other = asked_of(both)
+    known = np.array([[False, False, True], [False, False, True]])
+    centres = Centres(
+        values=np.array([[0.0, 0.0, -3.0], [0.0, 0.0, 1.0]]), known=known, low=np.full(3, -5.0), high=np.full(3, 5.0)
+    )
+    columns = Columns(levels={"c": ("u", "v")}, shift=np.zeros(3), scale=np.array([2**0.5, 2**0.5, 1.0]))
+    for n_iter in (1, 2, 3):
+        request = Refine(columns=columns, rivals=(centres,), seed=0, round=n_iter, min_points=1, max_iter=n_iter)
+        same(one.handle(request), other.handle(request))
+
+
+def test_fewer_different_rows_than_clusters_come_to_rest(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(400) % 2, "y": np.arange(400) % 2})
+    pieces = open_stream(stored(frame, tmp_path / "a.parquet"), "a").pieces()
+    start = MaskedCentroids.of(np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]), np.ones((3, 2)))
+    assert lloyd_in_passes(pieces, start, 50).n_passes <= 6
+
+
+def test_levels_that_nobody_has_are_none_and_strange_kinds_are_refused(tmp_path):
+    frame, _ = frame_of(n=60)
+    words = pd.Categorical(["p", "q"] * 30, categories=["p", "q", *(f"unused {k}" for k in range(60))])
+    streamed = open_stream(stored(frame.assign(w=words), tmp_path / "a.parquet"), "a")
+    assert streamed.levels == {"w": ("p", "q")}
+    odd = pa.table({"x": np.arange(4.0), "d": pa.array([1, 2, 3, 4], pa.decimal256(50, 2))})
+    pq.write_table(odd, tmp_path / "odd.parquet")
+    with pytest.raises(NonNumericError, match="d .decimal256"):
+        open_stream(scan_parquet(tmp_path / "odd.parquet"), "a")
+
+
+def test_files_of_a_folder_may_differ_in_kinds_of_numbers_and_texts(tmp_path):
+    (tmp_path / "all").mkdir()
+    pq.write_table(pa.table({"n": pa.array([2**60 + 1, 2]), "t": pa.array(["a", "b"])}), tmp_path / "all/1.parquet")
+    other = pa.table({"n": pa.array([0.5, 0.25]), "t": pa.array(["a", "c"]).dictionary_encode()})
+    pq.write_table(other, tmp_path / "all/2.parquet")
+    table = scan_parquet(tmp_path / "all").read()
+    assert table["n"].to_pylist() == [float(2**60 + 1), 2.0, 0.5, 0.25]
+    assert table["t"].to_pylist() == ["a", "b", "a", "c"]
+    pq.write_table(pa.table({"n": pa.array(["one"])}), tmp_path / "all/3.parquet")
+    with pytest.raises(InputError, match="of other kinds in other files: 'n'"):
+        scan_parquet(tmp_path / "all")
+
+
+def test_ids_of_a_table_that_was_changed_are_not_written(tmp_path):
+    frame = pd.DataFrame({"id": np.arange(50), "x": np.arange(50.0)})
+    source = stored(frame, tmp_path / "a.parquet")
+    ids = source.only(["id"])
+    assert b"".join(in_parts({"cluster": np.zeros(50, dtype=int)}, ids)).count(b"\n") == 51
+    for n in (49, 51):
+        with pytest.raises(InputError, match="was changed meanwhile"):
+            list(in_parts({"cluster": np.zeros(n, dtype=int)}, ids))
+    frame[::-1].to_parquet(tmp_path / "a.parquet", index=False)
+    with pytest.raises(InputError, match="was changed while"):
+        list(in_parts({"cluster": np.zeros(50, dtype=int)}, ids))
+
+
+def test_what_is_no_path_of_parquet_is_said_so():
+    for thing in ("", "f" * 5000, "a.csv", "nul\0"):
+        assert not parquet.is_parquet(thing)
+    with pytest.raises(intarsia.InputError, match="only Parquet files"):
+        intarsia.cluster({"a": "a.csv", "b": {"x": [1.0, 2.0]}}, 2)
+    with pytest.raises(intarsia.IntarsiaError, match="list of names"):
+        scan_parquet("a.parquet", columns="age")
+
+
+def test_columns_that_are_lacking_are_imputed_in_parts(tmp_path):
+    parts, paths, _ = two_tables(tmp_path, 0.0, seed=0)
+    result = intarsia.cluster(parts, K, random_state=0)
+    one, other = result.impute(parts["a"]), result.impute(paths["a"])
+    for name in one.values:
+        np.testing.assert_allclose(one.values[name], other.values[name])
+        np.testing.assert_allclose(one.spread[name], other.spread[name])
+
+
+def test_many_centres_make_small_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(table, "_PIECE_CELLS", 1 << 12)
+    monkeypatch.setattr(table, "_PIECE_ROWS", 512)
+    frame, _ = frame_of()
+    pieces = open_stream(stored(frame, tmp_path / "a.parquet"), "a").pieces()
+    assert max(piece.cells.shape[1] for piece in pieces) > 200
+    pieces.n_centres = 4096
+    assert max(piece.cells.shape[1] for piece in pieces) == 64

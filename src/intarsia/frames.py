@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.util import find_spec
+from os import PathLike
 from typing import Any
 
 import narwhals as nw
@@ -573,6 +574,8 @@ def _unknown_kind(thing: Any, owner: str) -> TableTypeError:
         hint = "name the columns, e.g. pandas.DataFrame(array, columns=[...])"
     elif isinstance(thing, Mapping):
         hint = "in a mapping, every value must be a list or a one-dimensional array"
+    elif isinstance(thing, str | PathLike):
+        hint = "only Parquet files, and folders of them, are read from a path; read others with pandas or polars first"
     else:
         hint = "pass a pandas, polars or pyarrow table, or a mapping of column names to arrays"
     kind = type(thing).__name__

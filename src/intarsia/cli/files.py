@@ -35,10 +35,16 @@ def in_parts(columns: Mapping[str, Any], ids: Any) -> Iterator[bytes]:
     n = len(next(iter(columns.values())))
     start = 0
     for named in _names_of_rows(ids, n):
+        if start + len(named) > n:
+            raise InputError(
+                f"there are names for more than the {n} rows that have labels: the table was changed meanwhile."
+            )
         some = {name: column[start : start + len(named)] for name, column in columns.items()}
         frame = pl.DataFrame({"row" if ids is None else "id": named} | some)
         yield frame.write_csv(include_header=not start).encode()
         start += len(named)
+    if start != n:
+        raise InputError(f"there are names for {start} rows, and labels for {n}: the table was changed meanwhile.")
 
 
 def _names_of_rows(ids: Any, n: int) -> Iterator[Any]:

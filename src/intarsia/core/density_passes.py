@@ -158,14 +158,19 @@ def _block(columns: IntArray, counts: Counter[tuple[float, ...]]) -> Block:
     return Block(columns, np.array(outcomes).reshape(len(outcomes), len(columns)), times / max(times.sum(), 1.0))
 
 
-def dirichlets(clusters: Clustered, total: float, names: Sequence[str]) -> list[Density]:
-    """Two passes: the smallest share of every part, then means and logarithms. ``total`` is the usual total of a row."""
+def dirichlets(clusters: Clustered, usual: FloatArray, names: Sequence[str]) -> list[Density]:
+    """Two passes: the smallest share of every part, then means and logarithms.
+
+    ``usual`` is the usual total of a row in every cluster; where it is NaN, that of the first rows counts.
+    """
+    total = usual.copy()
     seen, shape = clusters.told.seen, clusters.told.seen.shape
     smallest = np.full(shape, np.inf)
     problems = [Strays([name for name, own in zip(names, seen[k], strict=True) if own]) for k in range(len(seen))]
     for part in clusters.parts():
         k, (cells, there) = part.cluster, clusters.told_cells(part)
-        problems[k].look(cells.T, np.ones(cells.T.shape, dtype=np.bool_) if there is None else there.T > 0, total)
+        total[k] = total[k] if np.isfinite(total[k]) else np.median(cells.sum(axis=0))
+        problems[k].look(cells.T, np.ones(cells.T.shape, dtype=np.bool_) if there is None else there.T > 0, total[k])
         positive = np.where(cells > 0, cells / np.maximum(cells.sum(axis=0), 1e-300), np.inf)
         smallest[k, seen[k]] = np.minimum(smallest[k, seen[k]], positive.min(axis=1, initial=np.inf))
     for found in problems:
@@ -189,5 +194,5 @@ def dirichlets(clusters: Clustered, total: float, names: Sequence[str]) -> list[
         spread = float(np.maximum(squares[k, at] / n - np.square(mean), 0.0).sum())
         alpha = np.zeros(shape[1])
         alpha[at] = maximum_likelihood(mean, logs[k, at] / n, spread)
-        result.append(Dirichlet.of(alpha[seen[k]], total))
+        result.append(Dirichlet.of(alpha[seen[k]], float(total[k])))
     return result

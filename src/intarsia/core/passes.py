@@ -16,6 +16,8 @@ from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent, Metric, choose_centre, distances_to_centres, misfit_of_rows, nearest
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
+_AT_A_TIME = 1 << 18  # rows
+_FEW = 1000  # rows that changed their labels, of which it is known what they were
 _SPARE = 8  # rows beyond those that emptied clusters need, should some not be free to go
 
 
@@ -49,6 +51,16 @@ class Pieces(Protocol):
     def __iter__(self) -> Iterator[Piece]: ...
 
 
+class Found(NamedTuple):
+    """By row: its centre, −1 where it has nothing that any centre knows; what it adds to
+    :func:`~intarsia.core.distances.misfit`; and whether anything that varies can be compared at all.
+    """
+
+    labels: IntArray
+    misfit: FloatArray
+    comparable: BoolArray
+
+
 class Nearest:
     """The nearest of some centres for the rows of a piece, as :func:`~intarsia.core.distances.nearest_centre` has it.
 
@@ -66,17 +78,21 @@ class Nearest:
         self._all = None if counts.all() else counts
         self._known = centres.seen.any(axis=0)
 
-    def of(self, piece: Piece) -> tuple[IntArray, FloatArray]:
-        """The nearest centre of every row, −1 where nothing can be compared, and what :func:`misfit` sums."""
+    def of(self, piece: Piece) -> Found:
+        """The nearest centre of every row, and how far it is."""
         if not self._plain:
             each = self.distances(piece)
             observed = piece.observed
             closest = np.where(np.isnan(each), np.inf, each).min(axis=1, initial=np.inf)
             own = misfit_of_rows(closest, observed, self._extent, self._metric)
-            return choose_centre(each, observed, self._centres.seen), own
+            return Found(choose_centre(each, observed, self._centres.seen), own, nearest(each) >= 0)
         labels, best = self._best(piece)
         cells = piece.cells if self._all is None else piece.cells[self._all]
-        return labels, np.maximum(np.einsum("ij,ij->j", cells, cells) + best, 0.0)
+        varies = self._extent.varies
+        comparable = np.ones(len(labels), dtype=np.bool_)
+        if piece.there is not None or not varies.any():
+            comparable = np.asarray(piece.observed.T[varies].any(axis=0))
+        return Found(labels, np.maximum(np.einsum("ij,ij->j", cells, cells) + best, 0.0), comparable)
 
     def labels(self, piece: Piece) -> IntArray:
         """The nearest centre of every row alone."""
@@ -89,7 +105,8 @@ class Nearest:
         rows, offset = piece.cells.T, self._offset
         centres, extent = self._centres, self._extent
         if self._metric in {"euclidean", "manhattan"}:  # which do not see where the origin is
-            moved = Extent(extent.low - offset, extent.high - offset)
+            varies = extent.varies  # which depends on where the origin is
+            moved = Extent(*(np.where(varies, side - offset, 0.0) for side in extent))
             values = np.where(centres.seen, centres.values - offset, 0.0)
             return distances_to_centres(rows, piece.observed, values, centres.seen, moved, self._metric)
         whole = np.where(piece.observed, rows + offset, 0.0)
@@ -175,17 +192,18 @@ def lloyd_in_passes(
     centres, labels = start, np.full(pieces.n_rows, -1, dtype=small_type(len(start)))
     n_passes, tally = 0, Tally(len(start), pieces.offset)
     for _ in range(max_iter):
-        near, tally, changed = Nearest(pieces, centres, extent), Tally(len(start), pieces.offset), False
+        near, tally, others = Nearest(pieces, centres, extent), Tally(len(start), pieces.offset), _Changed()
         for piece in pieces:
             mine = np.maximum(near.labels(piece), 0)
-            changed = changed or bool((labels[piece.at] != mine).any())
+            others.note(piece.at.start, labels[piece.at], mine)
             labels[piece.at] = mine
             tally.add(piece, mine)
         n_passes += 1
+        refilled: list[int] = []
         if (tally.sizes == 0).any():
-            _refill(pieces, near, labels, tally)
-            n_passes, changed = n_passes + 1, True
-        if not changed:
+            refilled = _refill(pieces, near, labels, tally)
+            n_passes += 1
+        if not others.any(labels, refilled):
             break
         new = tally.centroids()
         moved = float(np.square(np.where(new.seen & centres.seen, new.values - centres.values, 0.0)).sum())
@@ -196,8 +214,26 @@ def lloyd_in_passes(
     return Passed(labels, centres, tally.sizes, n_passes)
 
 
-def _refill(pieces: Pieces, near: Nearest, labels: IntArray, tally: Tally) -> None:
-    """Rows that fit worst, one for every empty cluster; labels and sums are changed in place."""
+class _Changed:
+    """Which rows changed their label in a pass, as far as they are few: what a refill gives back has not."""
+
+    def __init__(self) -> None:
+        self._number, self._before = 0, dict[int, int]()
+
+    def note(self, start: int, old: IntArray, new: IntArray) -> None:
+        at = np.flatnonzero(old != new)
+        self._number += len(at)
+        if self._number <= _FEW:
+            self._before |= {start + int(k): int(old[k]) for k in at}
+
+    def any(self, labels: IntArray, refilled: list[int]) -> bool:
+        if self._number > _FEW or any(row not in self._before for row in refilled):
+            return True
+        return any(labels[row] != old for row, old in self._before.items())
+
+
+def _refill(pieces: Pieces, near: Nearest, labels: IntArray, tally: Tally) -> list[int]:
+    """Rows that fit worst, one for every empty cluster; labels and sums are changed in place, and the rows are told."""
     most = int((tally.sizes == 0).sum()) + _SPARE
     worst = _Worst(most)
     for piece in pieces:
@@ -212,6 +248,7 @@ def _refill(pieces: Pieces, near: Nearest, labels: IntArray, tally: Tally) -> No
                 tally.move(row.cells, row.there, old, int(k))
                 labels[row.index] = k
                 break
+    return [row.index for row in worst.rows if row.taken]
 
 
 class _Row:
@@ -284,3 +321,17 @@ class Labeller(Protocol):
 
     def __call__(self, piece: Piece, /) -> IntArray:
         """One label per row, −1 for none."""
+
+
+def renamed(labels: IntArray, names: IntArray) -> IntArray:
+    """``names[labels]`` in a small type, where label −1 and below stay −1; without a large index on the way."""
+    kind = small_type(int(names.max(initial=0)) + 1)
+    result, table = np.empty(len(labels), dtype=kind), np.append(names, -1).astype(kind)
+    for some in in_turn(len(labels)):
+        result[some] = table[np.maximum(labels[some], -1)]
+    return result
+
+
+def in_turn(n: int) -> Iterator[slice]:
+    """Some rows at a time, where there is little to compute for each."""
+    return (slice(start, min(start + _AT_A_TIME, n)) for start in range(0, n, _AT_A_TIME))

@@ -158,6 +158,13 @@ def imputed(model: GlobalModel, mixture: Mixture, table: Table, names: tuple[str
     return Imputed({name: values[:, k] for name, k in at.items()}, {name: spreads[:, k] for name, k in at.items()})
 
 
+def joined(parts: list[Imputed]) -> Imputed:
+    """The parts of one table."""
+    if len(parts) == 1:
+        return parts[0]
+    return Imputed(*({name: np.concatenate([each[k][name] for each in parts]) for name in parts[0][k]} for k in (0, 1)))
+
+
 def profile_frame(outcome: Outcome, names: tuple[str, ...], backend: str) -> Any:
     """One line per cluster and feature, as a table of an installed library."""
     model = outcome.model

@@ -23,6 +23,7 @@ from intarsia.estimators.after import (
     all_tables,
     each,
     imputed,
+    joined,
     margin_of,
     memberships,
     predict_table,
@@ -32,7 +33,6 @@ from intarsia.estimators.after import (
 from intarsia.estimators.checks import check_integer
 from intarsia.estimators.plots import plot_n_clusters
 from intarsia.exceptions import SettingError
-from intarsia.frames import read_table
 from intarsia.profiles import Covered, Separation, coverage_of, separations
 from intarsia.report import FEW_ROWS, ReportData, in_notebook, render, summarise
 from intarsia.results import LocalCluster, Outcome, RoundInfo, RunRecord
@@ -195,7 +195,8 @@ class ClusteringResult:
         >>> result.impute({"x": [0.0, 9.0]}).values["y"].round(1)
         array([5.1, 7.1])
         """
-        return imputed(self.outcome.model, self._mixture, read_table(table, "table", self.levels), self.feature_names)
+        model = self.outcome.model
+        return joined([imputed(model, self._mixture, part, self.feature_names) for part in all_tables(model, table)])
 
     def explain(self) -> tuple[Separation, ...]:
         """Which features separate which cluster from the rest, the clearest first, and who measured them."""

@@ -5,6 +5,7 @@ Held in memory are a sample of the rows and a label for each row, in a type of t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import singledispatchmethod
 from typing import Any, NamedTuple
@@ -19,20 +20,22 @@ from intarsia.core.densities import Density
 from intarsia.core.density_passes import Clustered, dirichlets, discretes, gaussians
 from intarsia.core.distances import Extent, Metric
 from intarsia.core.features import FeatureSpace, indicators
-from intarsia.core.fidelity import fidelity
 from intarsia.core.mixture import Mixture, likeliest
 from intarsia.core.passes import (
+    Found,
     Labeller,
     Nearest,
     Piece,
     Tally,
+    in_turn,
     lloyd_in_passes,
+    renamed,
     small_type,
     squares_in_a_pass,
 )
 from intarsia.core.randomness import stream
 from intarsia.core.types import FloatArray, IntArray
-from intarsia.core.units import choose_units, own_units
+from intarsia.core.units import choose_units, in_units, own_units
 from intarsia.density_messages import packed
 from intarsia.exceptions import LocalAlgorithmError, MissingCellsError, ProtocolError
 from intarsia.messages import (
@@ -54,8 +57,8 @@ from intarsia.messages import (
 from intarsia.participant.asked import MOST_ITERATIONS, most_centres
 from intarsia.participant.base import Responder, as_moments, units_of
 from intarsia.participant.gate import Cells, Crossing, Gate
-from intarsia.participant.local import LocalAlgorithm, Rows
-from intarsia.participant.summary import MOST_PROXIES, refuse_categories
+from intarsia.participant.local import LocalAlgorithm, Rows, Units
+from intarsia.participant.summary import closeness_of, refuse_categories
 from intarsia.streams import StreamedTable, TablePieces
 
 _TOLERANCE = 1e-4  # of the mean variance: how far centres may move in the last pass, as scikit-learn has it
@@ -145,7 +148,7 @@ class StreamedParticipant(Responder):
         found = self._found[asked]
         new = self._gate.settle_sizes(found.centres, found.sizes, inside.extent)
         n_clusters = int(new.max()) + 1
-        labels = new.astype(found.labels.dtype)[found.labels]
+        labels = renamed(found.labels, new)
         centres = merge(found.centres, new, n_clusters)
         self._local_labels = labels
         self._nearest_local = self._with_nearest(inside, labels, centres)
@@ -163,7 +166,8 @@ class StreamedParticipant(Responder):
         chosen = self._cluster(rows, request)
         n = int(chosen.labels.max()) + 1
         of_sample = centroids_of_rows(rows.values, rows.observed, chosen.labels, n)
-        whole = np.where(of_sample.seen, of_sample.values, pieces.offset)  # every centre starts out whole
+        whole = np.where(of_sample.seen, of_sample.values, pieces.mean)  # every centre starts out whole
+        pieces.n_centres = n
         variances = pieces.raw.m2 / np.maximum(pieces.raw.count, 1.0)
         mean = float(np.mean(variances if units is None else variances / np.square(units.scale)))
         start = MaskedCentroids.of(whole, np.ones_like(whole))
@@ -173,7 +177,7 @@ class StreamedParticipant(Responder):
         new = np.full(n, -1, dtype=np.intp)  # fewer different rows than clusters
         new[fit.sizes > 0] = renumber(np.flatnonzero(fit.sizes > 0))
         kept = fit.sizes > 0
-        return _Found(new.astype(fit.labels.dtype)[fit.labels], fit.centres.take(kept), fit.sizes[kept], chosen.clarity)
+        return _Found(renamed(fit.labels, new), fit.centres.take(kept), fit.sizes[kept], chosen.clarity)
 
     def _with_nearest(self, pieces: TablePieces, labels: IntArray, centres: MaskedCentroids) -> IntArray:
         """The same, with rows whose cluster is kept back in the nearest that is not."""
@@ -228,12 +232,19 @@ class StreamedParticipant(Responder):
         clusters = Clustered(plain, clusters.labels, clusters.sizes, clusters.whole, clusters.told)
         if kind == "dirichlet":
             refuse_categories(self._table.levels)
-            return dirichlets(clusters, float(np.median(pieces.sample().values.sum(axis=1))), pieces.names)
+            return dirichlets(clusters, self._totals(pieces, clusters, units), pieces.names)
         groups = []
         for seen in clusters.told.seen:
             place = np.where(seen, np.cumsum(seen) - 1, -1)
             groups.append([place[group][place[group] >= 0] for group in self._groups(pieces.names)])
         return discretes(clusters, groups, pieces.names)
+
+    def _totals(self, pieces: TablePieces, clusters: Clustered, units: Units | None) -> FloatArray:
+        """The median total of the rows of each cluster that are in the sample; NaN if none is."""
+        rows, labels = pieces.sample().values, clusters.labels[self._table.drawn]
+        rows = rows if units is None else in_units(rows, *units)
+        found = [rows[labels == k][:, seen].sum(axis=1) for k, seen in enumerate(clusters.told.seen)]
+        return np.array([np.median(sums) if len(sums) else np.nan for sums in found])
 
     def _closeness(
         self, pieces: TablePieces, clusters: Clustered, fitted: list[Density], request: Summarize
@@ -243,12 +254,12 @@ class StreamedParticipant(Responder):
         labels = clusters.labels[self._table.drawn]
         rows = sample.values
         if request.columns is not None and (units := self._units(request.columns, len(pieces.names))) is not None:
-            rows = (rows - units.shift) / units.scale
+            rows = in_units(rows, *units)
         found = []
         for k, density in enumerate(fitted):
             mine, seen = labels == k, clusters.told.seen[k]
             inside, there = rows[mine][:, seen], sample.observed[mine][:, seen]
-            found.append(fidelity(inside, there, density, rng, min(request.n_proxies, MOST_PROXIES)))
+            found.append(closeness_of(inside, there, density, rng, request.n_proxies, self._gate))
         return np.array(found, dtype=np.float64).reshape(-1, 4)
 
     @_answer.register
@@ -257,17 +268,18 @@ class StreamedParticipant(Responder):
         pieces = self._pieces(request.columns)
         sets = [self._centres(sent, len(pieces.names), self._most_centres) for sent in request.rivals]
         near = [Nearest(pieces, centres, extent, self._metric) for centres, extent in sets]
+        pieces.n_centres = max(len(centres) for centres, _ in sets)
         tallies = [Tally(len(centres), pieces.offset) for centres, _ in sets]
-        totals = np.zeros(len(sets))
+        fits = [_Fit(len(centres)) for centres, _ in sets]
         for piece in pieces:
-            for n, (look, tally) in enumerate(zip(near, tallies, strict=True)):
-                labels, own = look.of(piece)
-                tally.add(piece, labels)
-                totals[n] += own.sum()
+            for look, tally, fit in zip(near, tallies, fits, strict=True):
+                found = look.of(piece)
+                tally.add(piece, found.labels)
+                fit.add(found)
         parts, behind = [], []
-        for (centres, extent), tally, total in zip(sets, tallies, totals, strict=True):
+        for (centres, extent), tally, fit in zip(sets, tallies, fits, strict=True):
             part, labels = self._refined_of(pieces, centres, extent, tally, request)
-            misfit = self._misfit(pieces, centres, extent, tally.sizes, float(total))
+            misfit = self._misfit(pieces, centres, extent, fit)
             parts.append(msgspec.structs.replace(part, misfit=misfit))
             behind.append(labels)
         crossed = _crossings(pieces, behind, [len(part.sizes) for part in parts])
@@ -283,33 +295,27 @@ class StreamedParticipant(Responder):
         if not len(fitting):
             nobody: IntArray = np.full(pieces.n_rows, -1, dtype=small_type(1))
             return Refined(values=values, counts=counts, sizes=sizes, misfit=0.0), nobody
-        start = local_start(centres, tally.centroids(), pieces.offset[None])[fitting]
+        start = local_start(centres, tally.centroids(), pieces.mean[None])[fitting]
         whole = MaskedCentroids.of(start, np.ones_like(start))
         fit = lloyd_in_passes(pieces, whole, min(request.max_iter, MOST_ITERATIONS))
         index = match(fit.centres, centres, extent, self._metric)
         known, mine = index >= 0, index[index >= 0]
         values[known], counts[known], sizes[known] = fit.centres.values[mine], fit.centres.counts[mine], fit.sizes[mine]
-        place = np.full(len(fit.sizes), -1, dtype=small_type(len(centres)))
+        place = np.full(len(fit.sizes), -1, dtype=np.intp)
         place[mine] = np.flatnonzero(known)
-        return Refined(values=values, counts=counts, sizes=sizes, misfit=0.0), place[fit.labels]
+        return Refined(values=values, counts=counts, sizes=sizes, misfit=0.0), renamed(fit.labels, place)
 
-    def _misfit(
-        self, pieces: TablePieces, centres: MaskedCentroids, extent: Extent, sizes: IntArray, total: float
-    ) -> float:
+    def _misfit(self, pieces: TablePieces, centres: MaskedCentroids, extent: Extent, fit: _Fit) -> float:
         """The sum over rows, with those of centres that too few rows are nearest to at other centres."""
         kept = np.arange(len(centres))
         while True:
-            few = (sizes > 0) & (sizes < self._gate.fewest)
+            few = (fit.sizes > 0) & (fit.sizes < self._gate.fewest)
             if not few.any() or len(kept) == 1:
-                return total
-            kept = kept[~few] if not few[sizes > 0].all() else kept[[int(sizes.argmax())]]
-            near, total = Nearest(pieces, centres.take(kept), extent, self._metric), 0.0
-            tally = Tally(len(kept), pieces.offset)
+                return fit.total
+            kept = kept[~few] if not few[fit.sizes > 0].all() else kept[[int(fit.sizes.argmax())]]
+            near, fit = Nearest(pieces, centres.take(kept), extent, self._metric), _Fit(len(kept))
             for piece in pieces:
-                labels, own = near.of(piece)
-                tally.add(piece, labels)
-                total += float(own.sum())
-            sizes = tally.sizes
+                fit.add(near.of(piece))
 
     @_answer.register
     def _(self, request: Label) -> Reply:
@@ -318,6 +324,7 @@ class StreamedParticipant(Responder):
         label: Labeller = Nearest(pieces, centres, extent, self._metric).labels
         if request.gaussians is not None:
             label = _ByLikelihood(pieces, self._mixture(request.gaussians, centres), extent)
+        pieces.n_centres = len(centres)
         marked = squares_in_a_pass(pieces, centres, label)
         self._labels = marked.labels
         return Labelled(sizes=marked.sizes, counts=marked.counts, squares=marked.squares)
@@ -330,11 +337,11 @@ class StreamedParticipant(Responder):
         inside = groups.dtype.kind == "i" and bool(((groups >= 0) & (groups < request.n_groups)).all())
         if not inside or request.n_groups > self._most_centres:
             raise ProtocolError(f"participant {self.name!r} was told groups that do not exist")
-        of = np.append(groups, -1).astype(small_type(request.n_groups))
-        self._labels = of[np.maximum(local, -1)]
-        sizes = np.bincount(np.maximum(local, -1).astype(np.intp) + 1, minlength=len(groups) + 1)[1:]
-        counts = np.bincount(groups, weights=sizes, minlength=request.n_groups)
-        return Labelled(sizes=counts.astype(np.intp))
+        self._labels = labels = renamed(local, groups)
+        sizes = np.zeros(request.n_groups, dtype=np.intp)
+        for some in in_turn(len(labels)):
+            sizes += np.bincount(labels[some][labels[some] >= 0], minlength=request.n_groups)
+        return Labelled(sizes=sizes)
 
     def _pieces(self, columns: Columns | None) -> TablePieces:
         """The rows as numbers, in the columns and units that everybody uses, if such are known."""
@@ -345,6 +352,18 @@ class StreamedParticipant(Responder):
         if columns is None:
             return pieces
         return self._table.pieces(columns.levels, self._units(columns, len(pieces.names)))
+
+
+class _Fit:
+    """How many rows are nearest to each centre, of those that can be compared at all, and how far they all are."""
+
+    def __init__(self, n_centres: int) -> None:
+        self.sizes, self.total = np.zeros(n_centres, dtype=np.intp), 0.0
+
+    def add(self, found: Found) -> None:
+        counted = found.labels[found.comparable & (found.labels >= 0)]
+        self.sizes += np.bincount(counted, minlength=len(self.sizes))
+        self.total += float(found.misfit.sum())
 
 
 class _ByLikelihood:
@@ -377,24 +396,40 @@ def _crossings(pieces: TablePieces, labels: list[IntArray], sizes: list[int]) ->
     """How any two of several labellings cross; for cells, a pass where there are gaps."""
 
     def crossing(n: int, old: int) -> Crossing:
-        mine, theirs, n_old = labels[n].astype(np.intp), labels[old].astype(np.intp), sizes[old]
-        both = (mine >= 0) & (theirs >= 0)
-        pairs, shared = np.unique(mine[both] * n_old + theirs[both], return_counts=True)
-        index = np.searchsorted(pairs, np.where(both, mine * n_old + theirs, 0)) if len(pairs) else np.zeros_like(mine)
-        index[~both] = -1
-        tallies = [Tally(size, pieces.offset) for size in (sizes[n], n_old, len(pairs))]
+        mine, theirs, n_old = labels[n], labels[old], sizes[old]
+        found: Counter[int] = Counter()
+        for some in in_turn(pieces.n_rows):
+            keys, times = np.unique(_pair_keys(mine[some], theirs[some], n_old), return_counts=True)
+            found.update(dict(zip(keys.tolist(), times.tolist(), strict=True)))
+        del found[-1]
+        pairs = np.array(sorted(found), dtype=np.intp)
+        shared = np.array([found[key] for key in pairs.tolist()], dtype=np.intp)
         if pieces.complete:
-            counted = [
-                np.bincount(each[each >= 0], minlength=size)
-                for each, size in ((mine, sizes[n]), (theirs, n_old), (index, len(pairs)))
-            ]
+            counted = [_counted(mine, sizes[n]), _counted(theirs, n_old), shared]
             cells = [np.repeat(rows[:, None].astype(np.float64), len(pieces.names), axis=1) for rows in counted]
         else:
+            tallies = [Tally(size, pieces.offset) for size in (sizes[n], n_old, len(pairs))]
+            pieces.n_centres = max(len(tally.sizes) for tally in tallies)
             for piece in pieces:
-                for tally, each in zip(tallies, (mine, theirs, index), strict=True):
-                    tally.add(piece, each[piece.at])
+                key = _pair_keys(mine[piece.at], theirs[piece.at], n_old)
+                at = np.where(key >= 0, np.searchsorted(pairs, key), -1)
+                for tally, each in zip(tallies, (mine[piece.at], theirs[piece.at], at), strict=True):
+                    tally.add(piece, each)
             counted, cells = [tally.sizes for tally in tallies], [tally.counts for tally in tallies]
         at = np.column_stack([pairs // n_old, pairs % n_old])
         return Crossing(counted[0], cells[0], counted[1], cells[1], at, shared, cells[2])
 
     return crossing
+
+
+def _pair_keys(mine: IntArray, theirs: IntArray, n_old: int) -> IntArray:
+    """A number for every pair of clusters, −1 where one of the two is none."""
+    keys = mine.astype(np.intp) * n_old + theirs
+    return np.where((mine >= 0) & (theirs >= 0), keys, -1)
+
+
+def _counted(labels: IntArray, n: int) -> IntArray:
+    found = np.zeros(n, dtype=np.intp)
+    for some in in_turn(len(labels)):
+        found += np.bincount(labels[some][labels[some] >= 0], minlength=n)
+    return found

@@ -10,7 +10,7 @@ import numpy as np
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, variances_within
 from intarsia.core.densities import Density, fit_density
 from intarsia.core.features import indicators
-from intarsia.core.fidelity import fidelity
+from intarsia.core.fidelity import Fidelity, fidelity
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.density_messages import packed
@@ -44,8 +44,10 @@ def summarize(
         densities = tuple(packed(density) for density in fitted)
         if request.n_proxies > 0:
             rng = stream(request.seed, table.owner, "fidelity")
-            n_proxies = min(request.n_proxies, MOST_PROXIES)
-            found = [fidelity(*clusters.rows_of(k), density, rng, n_proxies) for k, density in enumerate(fitted)]
+            found = [
+                closeness_of(*clusters.rows_of(k), density, rng, request.n_proxies, gate)
+                for k, density in enumerate(fitted)
+            ]
             closeness = np.array(found, dtype=np.float64).reshape(-1, 4)
     if request.bounding_boxes:
         low, high = np.zeros(centroids.values.shape), np.zeros(centroids.values.shape)
@@ -68,6 +70,15 @@ def summarize(
         high=high,
         moments=moments,
     )
+
+
+def closeness_of(
+    rows: FloatArray, observed: BoolArray, density: Density, rng: np.random.Generator, n_proxies: int, gate: Gate
+) -> Fidelity:
+    """How close proxies are to a cluster's rows; nothing where too few of them are complete."""
+    if observed.all(axis=1).sum() < gate.fewest:
+        return Fidelity(*[float("nan")] * 4)
+    return fidelity(rows, observed, density, rng, min(n_proxies, MOST_PROXIES))
 
 
 def refuse_categories(levels: Mapping[str, tuple[str, ...]]) -> None:

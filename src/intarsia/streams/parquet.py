@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIXES = (".parquet", ".pq")
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # what pyarrow calls the index of a table that came from pandas
+_NO_CELL = "__HIVE_DEFAULT_PARTITION__"
 IN_MEMORY = 1 << 28  # bytes of numbers: a table that has no more is read as a whole
 _BATCH_ROWS, _BATCH_CELLS = 1 << 16, 1 << 22  # that are decoded at a time, at most
 _BUFFER = 1 << 26  # bytes of the file that are held for all columns together
@@ -61,7 +65,9 @@ class ParquetTable:
 
     def only(self, columns: Sequence[str]) -> ParquetTable:
         """The same with fewer columns."""
-        return replace(self, columns=tuple(columns))
+        fewer = replace(self, columns=tuple(columns))
+        fewer.__dict__.update(files=self.files, schema=self.schema)  # the files as they were, not as they are by now
+        return fewer
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All rows in the order of the files, some at a time; the next are decoded while one works on these."""
@@ -97,7 +103,7 @@ class _File(NamedTuple):
     n_rows: int
     n_bytes: int
     changed: int
-    constants: tuple[tuple[str, Any], ...]
+    constants: tuple[tuple[str, str | None], ...]
 
     def check(self) -> None:
         """Refuse a file that is not what it was: passes over it would not fit together."""
@@ -129,6 +135,8 @@ def scan_parquet(path: str | os.PathLike[str], columns: Sequence[str] | None = N
     >>> intarsia.cluster(tables, 5)  # doctest: +SKIP
     """
     _pyarrow()
+    if isinstance(columns, str):
+        raise SettingError(f"columns must be a list of names. Got {columns!r} instead.")
     table = ParquetTable(Path(path))
     names = table.column_names
     if columns is None:
@@ -142,11 +150,13 @@ def is_parquet(thing: Any) -> bool:
     """Whether this is a table on disk, or the path of one."""
     if isinstance(thing, ParquetTable):
         return True
-    return isinstance(thing, str | os.PathLike) and _is_parquet_path(Path(thing))
-
-
-def _is_parquet_path(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES or (path.is_dir() and bool(_parquet_files(path)))
+    if not isinstance(thing, str | os.PathLike) or not str(thing):
+        return False
+    path = Path(thing)
+    try:
+        return path.suffix.lower() in SUFFIXES or (path.is_dir() and any(_parquet_in(path)))
+    except (OSError, ValueError):  # what is no path
+        return False
 
 
 def is_small(source: ParquetTable) -> bool:
@@ -168,10 +178,11 @@ def _pyarrow() -> None:
         ) from None
 
 
-def _parquet_files(folder: Path) -> list[Path]:
+def _parquet_in(folder: Path) -> Iterator[Path]:
+    """The Parquet files in a folder and below, but for hidden ones."""
     found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
     hidden = ("_", ".")
-    return sorted(path for path in found if not any(part.startswith(hidden) for part in path.relative_to(folder).parts))
+    return (path for path in found if not any(part.startswith(hidden) for part in path.relative_to(folder).parts))
 
 
 def _files(path: Path) -> tuple[_File, ...]:
@@ -179,7 +190,7 @@ def _files(path: Path) -> tuple[_File, ...]:
 
     if not path.exists():
         raise InputError(f"{path} is not there.")
-    paths = _parquet_files(path) if path.is_dir() else [path]
+    paths = sorted(_parquet_in(path)) if path.is_dir() else [path]
     if not paths:
         raise InputError(f"{path} has no Parquet file in it ({', '.join(SUFFIXES)}).")
     found = []
@@ -188,9 +199,14 @@ def _files(path: Path) -> tuple[_File, ...]:
             now = each.stat()
             n_rows = pq.ParquetFile(each).metadata.num_rows
         inside = each.relative_to(path).parts[:-1] if path.is_dir() else ()
-        constants = tuple((name, value) for name, equals, value in (part.partition("=") for part in inside) if equals)
+        parts = (part.partition("=") for part in inside)
+        constants = tuple((name, _folder_cell(value)) for name, equals, value in parts if equals)
         found.append(_File(each, n_rows, now.st_size, now.st_mtime_ns, constants))
     return tuple(found)
+
+
+def _folder_cell(text: str) -> str | None:
+    return None if text == _NO_CELL else unquote(text)
 
 
 class _reading:  # noqa: N801  (it is used like a function)
@@ -218,26 +234,58 @@ def _schema(path: Path, files: Sequence[_File]) -> pa.Schema:
         schemas = [pq.ParquetFile(file.path).schema_arrow.remove_metadata() for file in files]
         for schema in schemas:
             check_names(schema.names, path.stem)
-        try:
-            whole = schemas[0] if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise InputError(f"the files in {path.name} have columns of the same name and of other kinds.") from error
+        whole = schemas[0] if len(schemas) == 1 else _joint(schemas, path.name)
         for name in sorted({name for file in files for name, _ in file.constants}):
             if name in whole.names:
                 raise DuplicateColumnError(f"{name!r} is a column of the files in {path.name}, and one of its folders.")
             values = [dict(file.constants).get(name) for file in files]
-            whole = whole.append(pa.field(name, pa.float64() if all(map(_is_number, values)) else pa.string()))
-    kept = [field for field in whole if not field.name.startswith("__index_level_")]
+            numbers = all(_is_number(value) for value in values if value is not None)
+            whole = whole.append(pa.field(name, pa.float64() if numbers else pa.string()))
+    kept = [field for field in whole if not PANDAS_INDEX.fullmatch(field.name)]
     check_names([field.name for field in kept], path.stem)
     return pa.schema(kept)
 
 
-def _is_number(text: str | None) -> bool:
-    try:
-        float(text or "")
-    except ValueError:
-        return False
-    return True
+def _joint(schemas: Sequence[pa.Schema], folder: str) -> pa.Schema:
+    """The columns of all files; of numbers of different kinds doubles, of texts of different kinds texts."""
+    import pyarrow as pa
+
+    kinds: dict[str, list[Any]] = {}
+    for schema in schemas:
+        for field in schema:
+            if field.type not in kinds.setdefault(field.name, []) and not pa.types.is_null(field.type):
+                kinds[field.name].append(field.type)
+    fields, odd = [], []
+    for name, types in kinds.items():
+        if len(types) <= 1:
+            fields.append(pa.field(name, types[0] if types else pa.null()))
+        elif all(map(_is_numeric, types)):
+            fields.append(pa.field(name, pa.float64()))
+        elif all(map(_is_textual, types)):
+            fields.append(pa.field(name, pa.string()))
+        else:
+            odd.append(name)
+    if odd:
+        raise InputError(
+            f"{len(odd)} column(s) of the files in {folder} are of other kinds in other files: {quote(odd)}."
+        )
+    return pa.schema(fields)
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _is_textual(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return str(kind.value_type if pa.types.is_dictionary(kind) else kind) in {"string", "large_string", "string_view"}
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text) is not None
 
 
 def _batches(table: ParquetTable, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -260,7 +308,7 @@ def _batches(table: ParquetTable, columns: Sequence[str]) -> Iterator[pa.RecordB
         file.check()
 
 
-def _complete(batch: pa.RecordBatch, schema: pa.Schema, constants: Mapping[str, str]) -> pa.RecordBatch:
+def _complete(batch: pa.RecordBatch, schema: pa.Schema, constants: Mapping[str, str | None]) -> pa.RecordBatch:
     """The batch of one file with the columns and types of the whole table."""
     import pyarrow as pa
 
@@ -271,10 +319,10 @@ def _complete(batch: pa.RecordBatch, schema: pa.Schema, constants: Mapping[str, 
     for field in schema:
         if field.name in inside:
             array = inside[field.name]
-            arrays.append(array if array.type == field.type else array.cast(field.type))
+            arrays.append(array if array.type == field.type else array.cast(field.type, safe=False))
         elif field.name in constants:
             cell: Any = constants[field.name]
-            cell = float(cell) if pa.types.is_floating(field.type) else cell
+            cell = float(cell) if cell is not None and pa.types.is_floating(field.type) else cell
             arrays.append(pa.array([cell] * len(batch), field.type))
         else:
             arrays.append(pa.nulls(len(batch), field.type))

@@ -101,6 +101,9 @@ class _Survey:
 
     def __init__(self, source: ParquetTable, owner: str) -> None:
         self.kinds = kinds = kinds_of(source.empty(), owner)
+        for name, kind in kinds.items():  # of an empty column of any kind, all cells are words
+            if kind == "categories" and not _has_words(found := source.schema.field(name).type):
+                kinds[name] = str(found).partition("(")[0]
         self._source, self._owner = source, owner
         self._numbers = {name: _Numbers() for name, kind in kinds.items() if kind == "numbers"}
         self._words: dict[str, Counter[str]] = {name: Counter() for name, kind in kinds.items() if kind == "categories"}
@@ -138,7 +141,7 @@ class _Survey:
             found = words_of(held[name])
             if len(counts) <= _MANY_LEVELS:
                 times = np.bincount(found.codes[found.codes >= 0], minlength=len(found.words))
-                counts.update(dict(zip(found.words, times.tolist(), strict=True)))
+                counts.update({word: n for word, n in zip(found.words, times.tolist(), strict=True) if n})
             whole = whole or bool((found.codes >= 0).all())
             self._kept[name].append([None if code < 0 else found.words[code] for code in found.codes[drawn]])
             empty.append(lambda codes=found.codes: codes < 0)  # type: ignore[misc]
@@ -195,6 +198,10 @@ class _Survey:
 
 
 def _is_text(kind: pa.DataType) -> bool:
+    return str(kind) in {"string", "large_string", "string_view"}
+
+
+def _has_words(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return _is_text(kind) or bool(pa.types.is_boolean(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind))

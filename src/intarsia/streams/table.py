@@ -19,7 +19,7 @@ from intarsia.frames import Category, Table
 from intarsia.streams.parquet import ParquetTable, numbers_of, words_of
 
 _PIECE_CELLS = 1 << 18  # that are computed with at a time: 2 MiB, which a processor keeps at hand
-_PIECE_ROWS = 512  # at least: every column costs a call
+_PIECE_ROWS, _FEWEST = 512, 64  # at least: every column costs a call
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,11 +145,13 @@ class TablePieces:
         self.raw = self._statistics()
         d = len(features)
         self._shift, self._scale = (np.zeros(d), np.ones(d)) if units is None else units
-        # sums are around the mean, so that no digits are lost; those of indicators, which are 0 and 1, are exact as they are
-        middle = np.where(self._is_number, self.raw.mean, self._shift) if centred else self._shift
-        with np.errstate(over="ignore"):
-            self.offset = np.clip((middle - self._shift) / self._scale, -LARGEST, LARGEST)
+        # sums are around the mean, so that no digits are lost, or near it, so that short numbers stay short and ties ties;
+        # those of indicators, which are 0 and 1, are exact as they are
+        middle = np.where(self._is_number, _near(self.raw), self._shift) if centred else self._shift
+        self.offset = self._in_units(middle)
+        self.mean = self._in_units(self.raw.mean)
         self._from = middle
+        self.n_centres = 1  # that rows are compared with: pieces have fewer rows if there are many
         self._gappy = self.raw.count < len(table)
 
     @property
@@ -167,9 +169,11 @@ class TablePieces:
         """The smallest and largest cell of every feature, in these units."""
         assert self.raw.low is not None
         assert self.raw.high is not None
+        return Extent(self._in_units(self.raw.low), self._in_units(self.raw.high))
+
+    def _in_units(self, values: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
-            low, high = ((part - self._shift) / self._scale for part in (self.raw.low, self.raw.high))
-        return Extent(np.clip(low, -LARGEST, LARGEST), np.clip(high, -LARGEST, LARGEST))
+            return np.clip((values - self._shift) / self._scale, -LARGEST, LARGEST)
 
     def _statistics(self) -> Statistics:
         """Of every feature, in the table's own units; those of indicators follow from how often each level occurs."""
@@ -203,7 +207,7 @@ class TablePieces:
     def __iter__(self) -> Iterator[Piece]:
         """Every row once, in the order of the files."""
         d = len(self.names)
-        height = max(_PIECE_ROWS, _PIECE_CELLS // max(d, 1))
+        height = min(max(_PIECE_ROWS, _PIECE_CELLS // max(d, 1)), max(_FEWEST, _PIECE_CELLS // self.n_centres))
         cells = np.empty((d, height))
         there = None if self.complete else np.empty((d, height))
         top, columns = 0, [*self._table.names, *self._levels]
@@ -254,6 +258,13 @@ class TablePieces:
         np.logical_not(empty, out=there, casting="unsafe")
         piece[empty] = 0.0
         return there
+
+
+def _near(raw: Statistics) -> FloatArray:
+    """Means, rounded to a power of two no larger than the deviation; of constant columns, as they are."""
+    deviation = np.sqrt(raw.m2 / np.maximum(raw.count, 1.0))
+    step = np.exp2(np.floor(np.log2(np.where(deviation > 0, deviation, 1.0))))
+    return np.where(deviation > 0, np.round(raw.mean / step) * step, raw.mean)
 
 
 def _quantiles(sample: Table, raw: Statistics) -> FloatArray:

@@ -176,12 +176,17 @@ def write_labels(path: Path, labels: IntArray, ids: Iterable[Any] | None) -> Non
 
 
 def _lines(labels: IntArray, ids: Iterable[Any] | None) -> Iterator[bytes]:
-    named = iter(range(len(labels)) if ids is None else ids)
+    named, nobody = iter(range(len(labels)) if ids is None else ids), object()
     for start in range(0, max(len(labels), 1), _AT_A_TIME):
         some = labels[start : start + _AT_A_TIME].tolist()
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
         if not start:
             rows.writerow(["row" if ids is None else "id", "cluster"])
-        rows.writerows(zip(islice(named, len(some)), some, strict=True))
+        names = list(islice(named, len(some)))
+        if len(names) < len(some):
+            raise InputError("there are fewer names of rows than labels: the table was changed meanwhile.")
+        rows.writerows(zip(names, some, strict=True))
         yield text.getvalue().encode()
+    if next(named, nobody) is not nobody:
+        raise InputError("there are more names of rows than labels: the table was changed meanwhile.")
