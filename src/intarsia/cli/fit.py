@@ -78,7 +78,7 @@ def fit(
         settings["scale"] = None
     model = estimator_for(method, k, settings)
     started = time.time()
-    tables, ids = _tables(given, id_column, leave_out or (), str(settings["missing"]))
+    tables, ids = _tables(given, id_column, leave_out or (), str(settings["missing"]), quiet=quiet or json)
     with Watch(quiet=quiet or json, forecast=forecast_for(model)) as watch:
         result = model.fit_handed_over(tables, watch)
     record = _record(result, method, k, settings, {s.name: str(s.path) for s in given}, started)
@@ -109,7 +109,7 @@ def _configured(path: Path | None) -> tuple[list[str], dict[str, Any]]:
 
 
 def _tables(
-    given: Sequence[Source], id_column: str | None, left_out: Sequence[str], missing: str
+    given: Sequence[Source], id_column: str | None, left_out: Sequence[str], missing: str, *, quiet: bool
 ) -> tuple[dict[Hashable, AnyTable], dict[str, Any]]:
     """Everybody's columns that take part, and those that name the rows; what cannot take part is named for all at once."""
     tables: dict[Hashable, AnyTable] = {}
@@ -128,6 +128,8 @@ def _tables(
                 tables[source.name] = _table(part, source)
             else:
                 ids[source.name] = None if id_column is None else stored.only([_named(columns, source, id_column)])
+                if not quiet:
+                    err.print(plain(f"{source.path.name} is read piece by piece: {len(stored):,} rows."))
                 kept = [name for name in columns if name not in {*left_out, id_column}]
                 tables[source.name] = held = _stored(stored.only(kept), source, missing)
                 numbered += like_ids(source.name, {name: held.sample.column(name) for name in held.names})
