@@ -649,9 +649,9 @@ def test_levels_that_nobody_has_are_none_and_strange_kinds_are_refused(tmp_path)
     words = pd.Categorical(["p", "q"] * 30, categories=["p", "q", *(f"unused {k}" for k in range(60))])
     streamed = open_stream(stored(frame.assign(w=words), tmp_path / "a.parquet"), "a")
     assert streamed.levels == {"w": ("p", "q")}
-    odd = pa.table({"x": np.arange(4.0), "d": pa.array([1, 2, 3, 4], pa.decimal256(50, 2))})
+    odd = pa.table({"x": np.arange(4.0), "d": pa.array([b"1", b"2", b"3", b"4"])})
     pq.write_table(odd, tmp_path / "odd.parquet")
-    with pytest.raises(NonNumericError, match="d .decimal256"):
+    with pytest.raises(NonNumericError, match="d .[bB]inary"):
         open_stream(scan_parquet(tmp_path / "odd.parquet"), "a")
 
 
