@@ -20,6 +20,7 @@ from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolErro
 from intarsia.messages import (
     MOST_JOINT_LEVELS,
     MOST_SETS,
+    Assign,
     Centres,
     Columns,
     Failure,
@@ -95,6 +96,17 @@ class Responder(ABC):
             raise ProtocolError(
                 f"participant {self.name!r} was sent {len(request.rivals)} sets of centroids, not 1 to {MOST_SETS}"
             )
+
+    def _check_groups(self, request: Assign, most: int) -> None:
+        groups, found = request.groups, self._local_labels
+        if found is None or groups.shape != (int(found.max(initial=-1)) + 1,):
+            raise self._no_clusters()
+        inside = groups.dtype.kind == "i" and bool(((groups >= 0) & (groups < request.n_groups)).all())
+        if not inside or request.n_groups > most:
+            raise ProtocolError(f"participant {self.name!r} was told groups that do not exist")
+
+    def _no_clusters(self) -> ProtocolError:
+        return ProtocolError(f"participant {self.name!r} was told the groups of clusters that it does not have")
 
     def _units(self, columns: Columns, d: int) -> Units | None:
         shape = (d,)  # anything else could be broadcast against single rows

@@ -182,12 +182,9 @@ class Participant(Responder):
     @_answer.register
     def _(self, request: Assign) -> Reply:
         groups, local, told = request.groups, self._nearest_local, self._told_local
-        found = self._local_labels
-        if local is None or told is None or found is None or groups.shape != (int(found.max(initial=-1)) + 1,):
-            raise ProtocolError(f"participant {self.name!r} was told the groups of clusters that it does not have")
-        inside = groups.dtype.kind == "i" and bool(((groups >= 0) & (groups < request.n_groups)).all())
-        if not inside or request.n_groups > self._most_centres:
-            raise ProtocolError(f"participant {self.name!r} was told groups that do not exist")
+        if local is None or told is None:
+            raise self._no_clusters()
+        self._check_groups(request, self._most_centres)
         self._labels = np.where(local >= 0, groups[local], -1)
         return Labelled(sizes=sizes_of(np.where(told >= 0, groups[told], -1), request.n_groups))
 

@@ -331,12 +331,10 @@ class StreamedParticipant(Responder):
 
     @_answer.register
     def _(self, request: Assign) -> Reply:
-        groups, local, found = request.groups, self._nearest_local, self._local_labels
-        if local is None or found is None or groups.shape != (int(found.max(initial=-1)) + 1,):
-            raise ProtocolError(f"participant {self.name!r} was told the groups of clusters that it does not have")
-        inside = groups.dtype.kind == "i" and bool(((groups >= 0) & (groups < request.n_groups)).all())
-        if not inside or request.n_groups > self._most_centres:
-            raise ProtocolError(f"participant {self.name!r} was told groups that do not exist")
+        groups, local = request.groups, self._nearest_local
+        if local is None:
+            raise self._no_clusters()
+        self._check_groups(request, self._most_centres)
         self._labels = labels = renamed(local, groups)
         sizes = np.zeros(request.n_groups, dtype=np.intp)
         for some in in_turn(len(labels)):
