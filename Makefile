@@ -67,7 +67,7 @@ floor: pyproject.toml constraints-floor.txt  ## the tests again, with the oldest
 browser:  ## a browser for the tests of the report, which skip themselves without one
 	scripts/install-browser
 
-bench: setup  ## how the coordinator's work grows, as ratios in one run (four minutes; QUICK=1: half a minute)
+bench: setup  ## how the coordinator's work grows, as ratios in one run (six minutes; QUICK=1: one)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale $(if $(QUICK),--quick)
 
 bench-memory: setup  ## how many copies of large tables `intarsia fit` holds (half an hour; ROWS=100000: minutes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 import numpy as np
@@ -44,6 +46,13 @@ class Fails(KMeans):
 
     def fit_predict(self, X, y=None):
         raise RuntimeError("secret")
+
+
+class Dies(KMeans):
+    """One whose process is killed, as for want of memory."""
+
+    def fit_predict(self, X, y=None):
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Locked(KMeans):
@@ -135,6 +144,13 @@ def test_what_cannot_be_sent_is_refused_with_a_hint(workers):
         intarsia.cluster(
             tables(2), 2, local={"p0": Locked(2, threading.Lock())}, missing="impute", max_rounds=0, n_jobs=2
         )
+
+
+def test_a_process_that_is_killed_is_an_error_that_says_so(workers):
+    model = FederatedClustering(3, random_state=0, n_jobs=2, missing="impute", local={"p0": Dies(3)})
+    with pytest.raises(LocalAlgorithmError, match="has ended before it answered.*fewer processes"):
+        model.fit(tables(3))
+    assert len(workers) == 2
 
 
 def test_an_interrupted_run_leaves_no_process(workers):

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import intarsia
 from intarsia.cli.app import app
-from intarsia.cli.files import in_parts
+from intarsia.cli.files import in_parts, write_parts
 from intarsia.core.centroids import MaskedCentroids, squares_of_rows
 from intarsia.core.densities import fit_density
 from intarsia.core.density_passes import Clustered, dirichlets, discretes, gaussians
@@ -678,7 +678,8 @@ def test_ids_of_a_table_that_was_changed_are_not_written(tmp_path):
             list(in_parts({"cluster": np.zeros(n, dtype=int)}, ids))
     frame[::-1].to_parquet(tmp_path / "a.parquet", index=False)
     with pytest.raises(InputError, match="was changed while"):
-        list(in_parts({"cluster": np.zeros(50, dtype=int)}, ids))
+        write_parts(tmp_path / "labels.csv", in_parts({"cluster": np.zeros(50, dtype=int)}, ids))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]  # not half of the labels either
 
 
 def test_what_is_no_path_of_parquet_is_said_so():

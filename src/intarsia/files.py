@@ -30,7 +30,6 @@ NEED_ALL_ROWS = ("impute", "drop")  # what ``missing`` can be that no table can 
 _SNIFFED = 65_536
 _CHUNK = 1 << 24
 _MANY = 10  # rows; fewer grow by chance
-_INDEX = re.compile(r"__index_level_\d+__")  # that of a pandas table, which is no column
 _HALVES = re.compile("[\ud800-\udfff]")  # of characters: bytes of a name that are no text
 
 
@@ -107,7 +106,9 @@ def read(source: Source, id_column: str | None = None) -> dict[str, Any]:
             return read_csv(source.path, separator, {id_column} if id_column else ())
         import narwhals as nw
 
-        columns = [column for column in _read(source).get_columns() if not _INDEX.fullmatch(column.name)]
+        from intarsia.frames import PANDAS_INDEX
+
+        columns = [column for column in _read(source).get_columns() if not PANDAS_INDEX.fullmatch(column.name)]
         return {column.name: nw.from_native(column, series_only=True) for column in columns}
     except InputError:
         raise

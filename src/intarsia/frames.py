@@ -46,7 +46,7 @@ _KINDS = {
     "date": "dates",
     "datetime": "dates",
 }
-_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # what pyarrow calls the index of a table that came from pandas
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # what pyarrow calls the index of a table that came from pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +318,7 @@ def column_names(thing: Any) -> list[Any] | None:
     if isinstance(thing, Mapping):
         return list(thing)
     if hasattr(thing, "column_names"):  # pyarrow keeps the data under `columns`, and a pandas index among them
-        return [name for name in thing.column_names if not _PANDAS_INDEX.fullmatch(str(name))]
+        return [name for name in thing.column_names if not PANDAS_INDEX.fullmatch(str(name))]
     if hasattr(thing, "collect_schema"):  # polars, lazy or not
         return list(thing.collect_schema().names())
     names = getattr(thing, "columns", None)

@@ -9,25 +9,21 @@ from typing import Any
 import polars as pl
 
 from intarsia.cli.interrupts import uninterrupted, written
-from intarsia.exceptions import InputError
+from intarsia.exceptions import InputError, ModelFileError
 
 _AT_A_TIME = 1 << 20  # lines
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file, or say why it cannot be."""
-    write_parts(path, [text.encode()])
-
-
 def write_parts(path: Path, parts: Iterable[bytes]) -> None:
-    """The same, part after part."""
+    """Write a whole file, part after part, or none, and say why."""
+    from intarsia.storage import write_whole
+
     try:
         with uninterrupted():
-            with path.open("wb") as file:
-                file.writelines(parts)
+            write_whole(path, parts)
             written(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.") from error
+    except ModelFileError as error:
+        raise InputError(str(error)) from error
 
 
 def in_parts(columns: Mapping[str, Any], ids: Any) -> Iterator[bytes]:

@@ -192,10 +192,10 @@ def lloyd_in_passes(
     centres, labels = start, np.full(pieces.n_rows, -1, dtype=small_type(len(start)))
     n_passes, tally = 0, Tally(len(start), pieces.offset)
     for _ in range(max_iter):
-        near, tally, others = Nearest(pieces, centres, extent), Tally(len(start), pieces.offset), _Changed()
+        near, tally, changed = Nearest(pieces, centres, extent), Tally(len(start), pieces.offset), _Changed()
         for piece in pieces:
             mine = np.maximum(near.labels(piece), 0)
-            others.note(piece.at.start, labels[piece.at], mine)
+            changed.note(piece.at.start, labels[piece.at], mine)
             labels[piece.at] = mine
             tally.add(piece, mine)
         n_passes += 1
@@ -203,7 +203,7 @@ def lloyd_in_passes(
         if (tally.sizes == 0).any():
             refilled = _refill(pieces, near, labels, tally)
             n_passes += 1
-        if not others.any(labels, refilled):
+        if not changed.remains(labels, refilled):
             break
         new = tally.centroids()
         moved = float(np.square(np.where(new.seen & centres.seen, new.values - centres.values, 0.0)).sum())
@@ -226,7 +226,7 @@ class _Changed:
         if self._number <= _FEW:
             self._before |= {start + int(k): int(old[k]) for k in at}
 
-    def any(self, labels: IntArray, refilled: list[int]) -> bool:
+    def remains(self, labels: IntArray, refilled: list[int]) -> bool:
         if self._number > _FEW or any(row not in self._before for row in refilled):
             return True
         return any(labels[row] != old for row, old in self._before.items())

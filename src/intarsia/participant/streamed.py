@@ -65,7 +65,7 @@ _TOLERANCE = 1e-4  # of the mean variance: how far centres may move in the last 
 _AT_A_TIME = 1 << 16  # rows that are compared with centres at the same time, at most
 
 
-class _Found(NamedTuple):
+class _LocalClusters(NamedTuple):
     """Local clusters of all rows, in the units that they were found in."""
 
     labels: IntArray
@@ -99,7 +99,7 @@ class StreamedParticipant(Responder):
             )
         super().__init__(table.owner, LocalAlgorithm(None, missing), metric, gate)
         self._table = self._gate.prepare_stream(table)
-        self._found: dict[bytes, _Found] = {}
+        self._found: dict[bytes, _LocalClusters] = {}
 
     @property
     def _levels(self) -> dict[str, tuple[str, ...]]:
@@ -159,7 +159,7 @@ class StreamedParticipant(Responder):
         clusters = Clustered(pieces, labels, sizes, centres, told)
         return self._summary(pieces, clusters, request, found.clarity, moments)
 
-    def _clusters(self, pieces: TablePieces, units: Any, request: Summarize) -> _Found:
+    def _clusters(self, pieces: TablePieces, units: Any, request: Summarize) -> _LocalClusters:
         """k-means on the sample, then on all rows from where that ended."""
         sample = pieces.sample()
         rows = Rows(sample.values, sample.observed, sample.filled, self._groups(sample.names), units)
@@ -173,11 +173,11 @@ class StreamedParticipant(Responder):
         start = MaskedCentroids.of(whole, np.ones_like(whole))
         fit = lloyd_in_passes(pieces, start, tol=_TOLERANCE * mean)
         if (fit.sizes > 0).all():
-            return _Found(fit.labels, fit.centres, fit.sizes, chosen.clarity)
+            return _LocalClusters(fit.labels, fit.centres, fit.sizes, chosen.clarity)
         new = np.full(n, -1, dtype=np.intp)  # fewer different rows than clusters
         new[fit.sizes > 0] = renumber(np.flatnonzero(fit.sizes > 0))
         kept = fit.sizes > 0
-        return _Found(renamed(fit.labels, new), fit.centres.take(kept), fit.sizes[kept], chosen.clarity)
+        return _LocalClusters(renamed(fit.labels, new), fit.centres.take(kept), fit.sizes[kept], chosen.clarity)
 
     def _with_nearest(self, pieces: TablePieces, labels: IntArray, centres: MaskedCentroids) -> IntArray:
         """The same, with rows whose cluster is kept back in the nearest that is not."""

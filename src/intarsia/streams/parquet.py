@@ -16,13 +16,12 @@ import numpy as np
 
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.exceptions import DuplicateColumnError, InputError, SettingError, quote
-from intarsia.frames import check_names, level_of
+from intarsia.frames import PANDAS_INDEX, check_names, level_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIXES = (".parquet", ".pq")
-PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # what pyarrow calls the index of a table that came from pandas
 _NO_CELL = "__HIVE_DEFAULT_PARTITION__"
 IN_MEMORY = 1 << 28  # bytes of numbers: a table that has no more is read as a whole
 _BATCH_ROWS, _BATCH_CELLS = 1 << 16, 1 << 22  # that are decoded at a time, at most
