@@ -19,12 +19,9 @@ from intarsia.core.meta_clustering import (
     objective,
     pieces_too_many,
 )
+from intarsia.core.problems import CentroidProblem, ForceProblem, MovingSums, MovingWide
 from intarsia.core.randomness import stream
 from intarsia.core.search import (
-    CentroidProblem,
-    ForceProblem,
-    MovingSums,
-    MovingWide,
     assign,
     grow,
     is_allowed,
@@ -109,7 +106,7 @@ def test_with_many_features_search_finds_the_same(monkeypatch):
         local, _ = planted(np.random.default_rng(seed), noise=1.0)
         exact = search_centroids(local, 3, overlap_of(local), 5, streams)
         with monkeypatch.context() as patch:
-            patch.setattr("intarsia.core.search.WIDE", 0)
+            patch.setattr("intarsia.core.problems.WIDE", 0)
             assert CentroidProblem(local, 3).is_wide
             wide = search_centroids(local, 3, overlap_of(local), 5, streams)
         np.testing.assert_array_equal(wide.groups, exact.groups)
@@ -119,8 +116,8 @@ def test_with_many_features_search_finds_the_same(monkeypatch):
 @pytest.mark.parametrize("many", [3000, 10])
 def test_starts_at_once_end_as_starts_in_turn(monkeypatch, many):
     """Also where starts that agree end the search: those that were begun by then do not count."""
-    monkeypatch.setattr("intarsia.core.search.WIDE", 0)
-    monkeypatch.setattr("intarsia.core.search.MANY", many)
+    monkeypatch.setattr("intarsia.core.problems.WIDE", 0)
+    monkeypatch.setattr("intarsia.core.problems.MANY", many)
     for seed in range(4):
         local, _ = planted(np.random.default_rng(seed), n=6, noise=1.5)
         one, *others = (search_centroids(local, 3, overlap_of(local), 12, streams, n_jobs) for n_jobs in (1, 2, 5, -1))
@@ -135,7 +132,7 @@ def test_starts_at_once_end_as_starts_in_turn(monkeypatch, many):
 def test_with_many_features_search_is_never_worse_than_method_a_either(case):
     local, k = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("intarsia.core.search.WIDE", 0)
+        patch.setattr("intarsia.core.problems.WIDE", 0)
         found = search_centroids(local, k, overlap_of(local), 4, streams)
     problem = CentroidProblem(local, k)
     assert is_allowed(problem, found.groups)
@@ -149,7 +146,7 @@ def test_with_many_features_search_is_never_worse_than_method_a_either(case):
 def test_with_many_clusters_search_is_never_worse_than_method_a_either(case):
     local, k = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("intarsia.core.search.MANY", 0)
+        patch.setattr("intarsia.core.problems.MANY", 0)
         found = search_centroids(local, k, overlap_of(local), 4, streams)
     problem = CentroidProblem(local, k)
     assert is_allowed(problem, found.groups)
@@ -160,7 +157,7 @@ def test_with_many_clusters_search_is_never_worse_than_method_a_either(case):
 
 def test_with_many_clusters_search_stops_when_starts_agree(monkeypatch):
     local, label = planted(np.random.default_rng(0), n=20)
-    monkeypatch.setattr("intarsia.core.search.MANY", 30)
+    monkeypatch.setattr("intarsia.core.problems.MANY", 30)
     asked = []
 
     def counted(k):

@@ -51,7 +51,8 @@ from intarsia.core.distances import Extent, Metric
 from intarsia.core.force import exact_forces, gaussian_extent
 from intarsia.core.meta_clustering import LocalCentroids, by_size, method_a, method_b, objective
 from intarsia.core.n_clusters import Choice, choose_n_clusters
-from intarsia.core.search import CentroidProblem, margins, search_centroids
+from intarsia.core.problems import CentroidProblem
+from intarsia.core.search import margins, search_centroids
 from intarsia.core.types import IntArray
 from intarsia.exceptions import IntarsiaError, ProtocolError, about
 from intarsia.messages import (

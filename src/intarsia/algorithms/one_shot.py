@@ -51,8 +51,9 @@ from intarsia.core.force import exact_forces, gaussian_extent, has_exact_force, 
 from intarsia.core.meta_clustering import by_size
 from intarsia.core.mixture import pooled_squares
 from intarsia.core.n_clusters import Choice, choose_n_clusters
+from intarsia.core.problems import ForceProblem
 from intarsia.core.randomness import stream
-from intarsia.core.search import ForceProblem, margins, search_forces
+from intarsia.core.search import margins, search_forces
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import DisjointFeaturesError, TooFewClustersError
 from intarsia.messages import (
