@@ -31,18 +31,18 @@ from sklearn.metrics import adjusted_rand_score
 
 import intarsia
 from benchmarks.memory import SMALL
-from intarsia.core.agglomeration import agglomerate
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.densities import Gaussian
+from intarsia.core.densities.force import exact_forces, gaussian_extent, sampled_forces
+from intarsia.core.densities.gaussian import Gaussian
 from intarsia.core.distances import extent_of, nearest, rescaled_distances
 from intarsia.core.features import overlap_graph
-from intarsia.core.force import exact_forces, gaussian_extent, sampled_forces
-from intarsia.core.meta_clustering import LocalCentroids, far_apart, method_a, method_a_seeds, method_b, objective
-from intarsia.core.observed_kmeans import lloyd
+from intarsia.core.grouping.agglomeration import agglomerate
+from intarsia.core.grouping.methods import LocalCentroids, far_apart, method_a, method_a_seeds, method_b, objective
+from intarsia.core.grouping.search import search_centroids
+from intarsia.core.kmeans import lloyd
 from intarsia.core.randomness import stream
-from intarsia.core.search import search_centroids
-from intarsia.frames import native_table
-from intarsia.streams import parquet
+from intarsia.tables import parquet
+from intarsia.tables.frame import native_table
 
 K, D, SEEN = 10, 100, 30
 GIB = 1 << 30

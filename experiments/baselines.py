@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
-from intarsia.core.observed_kmeans import observed_kmeans
+from intarsia.core.kmeans import observed_kmeans
 from intarsia.datasets import Split
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import intarsia
 from experiments.measuring import COLUMNS, FEDERATED, ONE_SHOT, Row
 from experiments.splits import Case
-from intarsia.metrics import clustering_accuracy
+from intarsia.results.metrics import clustering_accuracy
 
 SHARES = (0.0, 0.1, 0.3)
 METHODS = {FEDERATED: "federated", ONE_SHOT: "one_shot"}

@@ -22,14 +22,14 @@ from experiments.measuring import (
     true_grouping,
 )
 from experiments.splits import Case
-from intarsia.algorithms import OneShotAlgorithm
-from intarsia.core.agglomeration import agglomerate
-from intarsia.core.densities import sample_inside
+from intarsia.coordinator import OneShotAlgorithm
+from intarsia.core.densities.force import exact_forces
+from intarsia.core.densities.gaussian import sample_inside
 from intarsia.core.distances import Extent, extent_of
-from intarsia.core.force import exact_forces
+from intarsia.core.grouping.agglomeration import agglomerate
+from intarsia.core.grouping.search import search_forces
 from intarsia.core.randomness import stream
-from intarsia.core.search import search_forces
-from intarsia.metrics import aggregation_accuracy
+from intarsia.results.metrics import aggregation_accuracy
 from intarsia.runtime import drive
 
 LINKAGES = ("smallest distance", "smallest average", "average", "force", "increase of variance")

@@ -14,30 +14,30 @@ from sklearn.metrics import adjusted_rand_score
 import intarsia
 from experiments.baselines import BASELINES
 from experiments.splits import Case
-from intarsia.algorithms import FederatedAlgorithm, OneShotAlgorithm
-from intarsia.algorithms.one_shot import DEVIATIONS
-from intarsia.assumptions import order_preservation_rate
+from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
+from intarsia.coordinator.one_shot import DEVIATIONS
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
-from intarsia.core.densities import Density
+from intarsia.core.densities.force import exact_forces, gaussian_extent
+from intarsia.core.densities.gaussian import Density
 from intarsia.core.distances import Extent, extent_of, nearest_centre
-from intarsia.core.force import exact_forces, gaussian_extent
-from intarsia.core.meta_clustering import LocalCentroids, objective
-from intarsia.core.observed_kmeans import lloyd
-from intarsia.core.search import ForceProblem
+from intarsia.core.grouping.methods import LocalCentroids, objective
+from intarsia.core.grouping.search import ForceProblem
+from intarsia.core.kmeans import lloyd
 from intarsia.datasets import Split
-from intarsia.density_messages import unpacked
-from intarsia.frames import read_table
-from intarsia.messages import LocalSummary, Reply, Request, Summarize, encode
-from intarsia.metrics import (
+from intarsia.participant import Participant
+from intarsia.protocol.densities import unpacked
+from intarsia.protocol.messages import LocalSummary, Reply, Request, Summarize, encode
+from intarsia.results.assumptions import order_preservation_rate
+from intarsia.results.metrics import (
     aggregation_accuracy,
     centroid_agreement,
     clustering_accuracy,
     majority_classes,
     optimal_masked_centroids,
 )
-from intarsia.participant import Participant
-from intarsia.results import Outcome
+from intarsia.results.outcome import Outcome
 from intarsia.runtime import InProcessRuntime, drive
+from intarsia.tables.frame import read_table
 
 PRINTED = {"step_size": 0.8, "max_rounds": 3, "tol": 0.0, "refinement": "plain", "n_rivals": 0}  # the paper's F and α
 SAMPLED = {"aggregation": "greedy", "force": "sampled", "exponent": 2.0, "softening": 0.0}  # the paper's force

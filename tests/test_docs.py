@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import intarsia
-from intarsia import demo
+from intarsia.cli import demo
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

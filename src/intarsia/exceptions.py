@@ -18,6 +18,7 @@
     │   ├── DensityError                    rows that a chosen kind of density cannot describe
     │   ├── DisjointFeaturesError           participants that share no column with the others
     │   └── UnknownFeaturesError            columns that the fitted model never saw
+    ├── OutputError                         a file that cannot be written
     ├── DatasetError                        a dataset file is not there, or not the expected one
     ├── ModelFileError                      a saved study is damaged, too new, or not one
     ├── TranscriptError                     the record of a run is of another run, in use, or cannot be kept
@@ -99,6 +100,10 @@ class DisjointFeaturesError(InputError):
 
 class UnknownFeaturesError(InputError):
     """Columns that the fitted model never saw."""
+
+
+class OutputError(IntarsiaError):
+    """A file cannot be written."""
 
 
 class DatasetError(IntarsiaError):

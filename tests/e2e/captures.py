@@ -15,7 +15,7 @@ import threading
 
 import msgspec
 
-from intarsia.messages import decode_reply, decode_request
+from intarsia.protocol.messages import decode_reply, decode_request
 from tests.e2e.federations import ENVIRONMENT, INTARSIA, Federation, free_port
 
 _INIT = """
@@ -44,7 +44,7 @@ main(sys.argv[2:])
 """
 _SERVE = """
 import sys
-from intarsia.runtime.flare import kit
+from intarsia.federation.flare import kit
 
 real = kit.command_of
 

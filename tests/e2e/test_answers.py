@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from intarsia.exceptions import ProtocolError
-from intarsia.messages import Failure, encode
+from intarsia.protocol.messages import Failure, encode
 from tests.hostile import Hostile
 
 pytest.importorskip("nvflare")
@@ -20,7 +20,7 @@ from nvflare.private.admin_defs import Message
 from nvflare.private.fed.client import admin, client_req_processors
 from nvflare.private.defs import SysCommandTopic, InfoCollectorTopic, TrainingTopic
 from nvflare.fuel.f3.cellnet.net_agent import NetAgent
-from intarsia.runtime.flare.locks import lock_site
+from intarsia.federation.flare.locks import lock_site
 if {locked}:
     lock_site()
 topics = {{t for p in client_req_processors.ClientRequestProcessors.request_processors for t in p.get_topics()}}
@@ -30,7 +30,7 @@ print(TrainingTopic.DEPLOY in topics, NetAgent._do_config_vars.__name__)
 """
 JOB = """
 from nvflare.private.fed.client.admin_commands import AdminCommands
-from intarsia.runtime.flare.executor import Answering
+from intarsia.federation.flare.executor import Answering
 if {locked}:
     Answering("0" * 16)
 print(sorted(type(c).__name__ for c in AdminCommands.commands))
@@ -58,8 +58,8 @@ def test_a_job_shows_neither_errors_nor_figures():
 def test_the_runtime_refuses_what_is_no_reply():
     from nvflare.apis.shareable import ReturnCode, Shareable, make_reply
 
-    from intarsia.runtime.flare.asking import _reply_of
-    from intarsia.runtime.flare.gate import MESSAGE
+    from intarsia.federation.flare.filter import MESSAGE
+    from intarsia.federation.flare.task_runtime import _reply_of
 
     hostile = Hostile(4)
     for bad in (

@@ -14,8 +14,8 @@ import intarsia
 pytest.importorskip("nvflare")
 pytest.importorskip("psutil")
 
-from intarsia.messages import Reply, Request
-from intarsia.releases import tag_of
+from intarsia.protocol.catalogue import tag_of
+from intarsia.protocol.messages import Reply, Request
 from intarsia.runtime.transcript import Answer, _read
 from tests.e2e.captures import ANY_TAG, Overheard, decoded, messages_in
 
@@ -26,18 +26,18 @@ HURT = f"""
 import os, sys
 where = os.environ.get("HURT", "")
 if where and any("worker_process" in word for word in sys.orig_argv):
-    import intarsia.participant.gate, intarsia.participant.local, intarsia.runtime.flare.gate, intarsia.runtime.flare.site
+    import intarsia.privacy.gate, intarsia.participant.clusterers, intarsia.federation.flare.filter, intarsia.federation.site
     from intarsia.exceptions import IntarsiaError
     def broken(*_, **__):
         raise ValueError("{CANARY}")
     if where == "table":
-        intarsia.runtime.flare.site.read = broken
+        intarsia.federation.site.read = broken
     elif where == "local":
-        intarsia.participant.local.observed_kmeans = broken
+        intarsia.participant.clusterers.observed_kmeans = broken
     elif where == "gate":
-        intarsia.participant.gate.Gate._check = broken
+        intarsia.privacy.gate.Gate._check = broken
     elif where == "filter":
-        intarsia.runtime.flare.gate.write_down = broken
+        intarsia.federation.flare.filter.write_down = broken
 """
 
 

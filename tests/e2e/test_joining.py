@@ -22,12 +22,12 @@ from cryptography.x509.oid import NameOID
 
 from intarsia.cli import main
 from intarsia.exceptions import FederationError, InputError, IntarsiaError, SettingError
-from intarsia.policy import ReleasePolicy
-from intarsia.runtime.flare.joining import Approved, approve, ask, join, read_request
-from intarsia.runtime.flare.keys import Authority, certificate_of, check_lifetimes, lifetimes, renew
-from intarsia.runtime.flare.kit import study_of, write_kits
-from intarsia.runtime.flare.own import read_settings
-from intarsia.runtime.flare.study import Study
+from intarsia.federation.certificates.enrolment import Approved, approve, ask, join, read_request
+from intarsia.federation.certificates.keys import Authority, certificate_of, check_lifetimes, lifetimes, renew
+from intarsia.federation.flare.kit import study_of, write_kits
+from intarsia.federation.site_settings import read_settings
+from intarsia.federation.study_file import Study
+from intarsia.privacy.policy import ReleasePolicy
 from tests.e2e.federations import Federation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
@@ -236,7 +236,7 @@ def test_certificates_last_and_say_when_they_end(kits, capsys):
 
 
 def test_nothing_starts_with_a_certificate_that_has_ended(kits, monkeypatch, capsys):
-    from intarsia.runtime.flare import keys
+    from intarsia.federation.certificates import keys
 
     monkeypatch.setitem(keys.YEARS, "party", -0.5 / 24 / 365)  # which ended half an hour ago
     for name in ("server", "analyst"):

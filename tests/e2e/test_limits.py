@@ -18,10 +18,10 @@ import aiohttp
 import psutil
 from nvflare.apis.shareable import Shareable
 
-from intarsia.messages import Failure, Labelled, decode_reply, encode
-from intarsia.runtime.flare.gate import MESSAGE, Gate
-from intarsia.runtime.flare.kit import study_of
-from intarsia.runtime.flare.starter import LIMIT, LIMITS
+from intarsia.federation.flare.filter import MESSAGE, Gate
+from intarsia.federation.flare.kit import study_of
+from intarsia.federation.flare.starter import LIMIT, LIMITS
+from intarsia.protocol.messages import Failure, Labelled, decode_reply, encode
 from tests.e2e.federations import Federation
 from tests.e2e.test_locks import Where
 
@@ -106,7 +106,7 @@ def test_a_message_in_pieces_larger_than_the_limit_is_refused(tmp_path):
 
 
 def test_a_site_says_so_itself_where_its_answer_is_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr("intarsia.runtime.flare.gate.MOST", 100)
+    monkeypatch.setattr("intarsia.federation.flare.filter.MOST", 100)
     gate, result = Gate(), Shareable()
     result[MESSAGE] = encode(Labelled(sizes=np.arange(100)))
     said = decode_reply(gate.process(result, Where(tmp_path))[MESSAGE])

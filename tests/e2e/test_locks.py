@@ -20,14 +20,14 @@ pytest.importorskip("psutil")
 from nvflare.apis.shareable import Shareable
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-from intarsia.algorithms import FederatedAlgorithm
+from intarsia.coordinator import FederatedAlgorithm
 from intarsia.exceptions import ProtocolError
-from intarsia.messages import Describe, Failure, Labelled, decode_reply, encode
-from intarsia.runtime.flare.executor import Answering
-from intarsia.runtime.flare.gate import ANSWERS, MESSAGE, Gate
-from intarsia.runtime.flare.job import write_job
-from intarsia.runtime.flare.kit import study_of
-from intarsia.runtime.flare.own import LocalSettings, write_settings
+from intarsia.federation.flare.executor import Answering
+from intarsia.federation.flare.filter import ANSWERS, MESSAGE, Gate
+from intarsia.federation.flare.job import write_job
+from intarsia.federation.flare.kit import study_of
+from intarsia.federation.site_settings import LocalSettings, write_settings
+from intarsia.protocol.messages import Describe, Failure, Labelled, decode_reply, encode
 from tests.e2e.federations import ENVIRONMENT, INTARSIA, Federation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
@@ -80,7 +80,7 @@ def test_no_text_of_a_foreign_exception_leaves(tmp_path, monkeypatch):
     def broken(*_):
         raise RuntimeError("canary 4711.25")
 
-    monkeypatch.setattr("intarsia.runtime.flare.site.load_participant", broken)
+    monkeypatch.setattr("intarsia.federation.site.load_participant", broken)
     executor, asked = Answering("0" * 16), Shareable()
     monkeypatch.setattr(executor, "log_exception", lambda *_, **__: None)
     asked[MESSAGE] = encode(Describe())

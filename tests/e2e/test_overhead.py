@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 import intarsia
-from intarsia.frames import read_table
-from intarsia.messages import encode
 from intarsia.participant import Gate, Participant
-from intarsia.policy import ReleasePolicy
+from intarsia.privacy.policy import ReleasePolicy
+from intarsia.protocol.messages import encode
+from intarsia.tables.frame import read_table
 
 pytest.importorskip("nvflare")
 pytest.importorskip("psutil")
@@ -99,7 +99,7 @@ def test_ten_megabytes_from_each_take_less_than_two_seconds(tmp_path):
 
 def in_process(tables, k):
     """Seconds of the slowest participant for the same question."""
-    from intarsia.algorithms import FederatedAlgorithm
+    from intarsia.coordinator import FederatedAlgorithm
 
     answering = {
         name: Participant(read_table(table, name), DBSCAN(eps=1000, min_samples=2), gate=Gate(ReleasePolicy()))

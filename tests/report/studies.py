@@ -11,7 +11,7 @@ from intarsia.core.distances import extent_of
 from intarsia.core.features import FeatureSpace
 from intarsia.estimators.result import ClusteringResult
 from intarsia.report.words import MEANINGS
-from intarsia.results import (
+from intarsia.results.outcome import (
     Aggregation,
     Coverage,
     Exchange,

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import intarsia
-from tests.test_cli import inside, run
+from tests.cli.test_commands import inside, run
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_open_shows_it_in_a_browser(study, tmp_path, monkeypatch):
     browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/shown\n')
     browser.chmod(0o755)
     monkeypatch.setitem(os.environ, "BROWSER", str(browser))
-    import tests.test_cli as cli
+    import tests.cli.test_commands as cli
 
     monkeypatch.setitem(cli.ENVIRONMENT, "BROWSER", str(browser))
     run("report", study, "--open", where=tmp_path)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import intarsia
 from intarsia.core.distances import extent_of, rescaled_distances
-from intarsia.core.layout import flat_layout, quick_distances, rough_layout
-from intarsia.messages import AnyDensity, Message, Reply, Request
+from intarsia.protocol.messages import AnyDensity, Message, Reply, Request
 from intarsia.report.data import State
+from intarsia.report.layout import flat_layout, quick_distances, rough_layout
 from intarsia.report.words import MEANINGS, MESSAGES
 from tests.report.studies import blobs, hospitals, large_study
 
@@ -110,7 +110,7 @@ def test_a_loaded_study_says_the_same(result, tmp_path):
 
 
 def test_a_file_from_before_runs_were_kept_can_be_reported(tmp_path):
-    old = sorted((__import__("pathlib").Path(__file__).parents[1] / "data").glob("*.intarsia"))
+    old = sorted((__import__("pathlib").Path(__file__).parents[1] / "results/files").glob("*.intarsia"))
     assert old
     for path in old:
         study = intarsia.load(path)

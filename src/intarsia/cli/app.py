@@ -14,14 +14,14 @@ import typer
 from rich.text import Text
 
 from intarsia.cli.check import check
-from intarsia.cli.console import err, plain
 from intarsia.cli.explain import explain
 from intarsia.cli.federation import federation
 from intarsia.cli.fit import fit
 from intarsia.cli.interrupts import INTERRUPTED
-from intarsia.cli.others import datasets, demo, version
+from intarsia.cli.more import datasets, demo, version
 from intarsia.cli.participant import participant
 from intarsia.cli.predict import predict
+from intarsia.cli.progress import err, plain
 from intarsia.cli.report import report
 from intarsia.exceptions import IntarsiaError, IntarsiaWarning
 

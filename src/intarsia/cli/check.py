@@ -11,11 +11,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from intarsia.cli.console import out, plain, print_json
-from intarsia.files import check_left_out, large, like_ids, read, sources
+from intarsia.cli.progress import out, plain, print_json
+from intarsia.tables.files import check_left_out, large, like_ids, read, sources
 
 if TYPE_CHECKING:
-    from intarsia.feasibility import Feasibility
+    from intarsia.tables.feasibility import Feasibility
 
 NO = 3
 _MOST = 40  # columns in the table; more would be no overview
@@ -34,9 +34,9 @@ def check(
 
     Example: [bold]intarsia check a.csv b.parquet c.xlsx[/]
     """
-    from intarsia.feasibility import check_feasibility
-    from intarsia.frames import kinds_of
-    from intarsia.streams import kinds_in
+    from intarsia.tables import kinds_in
+    from intarsia.tables.feasibility import check_feasibility
+    from intarsia.tables.frame import kinds_of
 
     left_out = leave_out or ()
     has, rows, numbered, seen = {}, {}, [], set()

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from intarsia.cli.console import err, out, plain, print_json
+from intarsia.cli.progress import err, out, plain, print_json
 from intarsia.cli.report import REPORT
 from intarsia.exceptions import FederationError, SettingError, quote
 
 if TYPE_CHECKING:
-    from intarsia.algorithms import Algorithm
-    from intarsia.runtime.flare.study import Study
+    from intarsia.coordinator import Algorithm
+    from intarsia.federation.study_file import Study
 
 MODEL = "model.intarsia"
 OF_THE_SITE = ("local", "missing")  # settings that each participant decides on its own
@@ -32,7 +32,7 @@ federation = typer.Typer(
 
 def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
     """What the study runs, and its settings for the record."""
-    from intarsia.estimators.one_call import estimator_for
+    from intarsia.estimators.clustering import estimator_for
     from intarsia.estimators.recording import plain as plain_setting
 
     settings = {"random_state": 0, **study.settings}
@@ -61,7 +61,7 @@ def engine() -> None:
     """Say what to install where the engine is missing."""
     import logging
 
-    from intarsia.runtime.flare import need_engine
+    from intarsia.federation.flare import need_engine
 
     need_engine()
     logging.getLogger().addHandler(logging.NullHandler())  # the engine's own words help nobody; ours say what is wrong
@@ -80,9 +80,9 @@ def init(
     Example: [bold]intarsia federation init study.toml -o kits/[/]
     """
     engine()
-    from intarsia.runtime.flare.keys import Authority, certificate_of, fingerprint
-    from intarsia.runtime.flare.kit import AUTHORITY, write_kits
-    from intarsia.runtime.flare.study import read_study
+    from intarsia.federation.certificates.keys import Authority, certificate_of, fingerprint
+    from intarsia.federation.flare.kit import AUTHORITY, write_kits
+    from intarsia.federation.study_file import read_study
 
     agreed = read_study(study)
     _check_rules(agreed)
@@ -112,9 +112,9 @@ def join_request(
     Example: [bold]intarsia federation join-request study.toml --name hungary[/]
     """
     engine()
-    from intarsia.runtime.flare.joining import ask
-    from intarsia.runtime.flare.kit import name_of, study_of
-    from intarsia.runtime.flare.study import read_study
+    from intarsia.federation.certificates.enrolment import ask
+    from intarsia.federation.flare.kit import name_of, study_of
+    from intarsia.federation.study_file import read_study
 
     if kit is not None and study is None:
         agreed, who = study_of(kit), name_of(kit)
@@ -143,10 +143,10 @@ def approve(
     Example: [bold]intarsia federation approve hungary.request.pem[/]
     """
     engine()
-    from intarsia.runtime.flare.joining import approve as sign
-    from intarsia.runtime.flare.joining import approved_name, read_request
-    from intarsia.runtime.flare.keys import Authority, same_fingerprint
-    from intarsia.runtime.flare.kit import study_of
+    from intarsia.federation.certificates.enrolment import approve as sign
+    from intarsia.federation.certificates.enrolment import approved_name, read_request
+    from intarsia.federation.certificates.keys import Authority, same_fingerprint
+    from intarsia.federation.flare.kit import study_of
 
     who, study = Authority.read(authority), study_of(authority)
     asked = read_request(request, study, who, again=again)
@@ -179,7 +179,7 @@ def join(
     Example: [bold]intarsia federation join hungary.approved.json -o kit/[/]
     """
     engine()
-    from intarsia.runtime.flare.joining import join as make
+    from intarsia.federation.certificates.enrolment import join as make
 
     done = make(approved, request, output, fingerprint)
     out.print(plain(f"kit of {done.name}: {done.kit}, until {done.until:%Y-%m-%d}"), soft_wrap=True)
@@ -197,8 +197,8 @@ def renew(
     Example: [bold]intarsia federation renew --kit kits/server[/]
     """
     engine()
-    from intarsia.runtime.flare.keys import renew as sign
-    from intarsia.runtime.flare.kit import study_of
+    from intarsia.federation.certificates.keys import renew as sign
+    from intarsia.federation.flare.kit import study_of
 
     out.print(plain(f"{kit} is good until {sign(kit, study_of(kit), authority):%Y-%m-%d}"), soft_wrap=True)
 
@@ -213,7 +213,7 @@ def certificates(
     Example: [bold]intarsia federation certificates --kit kits/server[/]
     """
     engine()
-    from intarsia.runtime.flare.keys import lifetimes
+    from intarsia.federation.certificates.keys import lifetimes
 
     found = lifetimes(kit)
     if json:
@@ -226,7 +226,7 @@ def certificates(
 
 def check_certificates(kit: Path) -> None:
     """Warn where a certificate ends soon, and refuse where it has ended."""
-    from intarsia.runtime.flare.keys import check_lifetimes
+    from intarsia.federation.certificates.keys import check_lifetimes
 
     for told in check_lifetimes(kit):
         _tell(f"Warning: {told}")
@@ -234,7 +234,7 @@ def check_certificates(kit: Path) -> None:
 
 def _check_rules(study: Study) -> None:
     """Refuse settings that make no sense, and rules under which the study could never run."""
-    from intarsia.runtime.flare.rules import forbidden, rounds_beyond
+    from intarsia.federation.release_rules import forbidden, rounds_beyond
 
     algorithm, _ = algorithm_of(study)
     if why := forbidden(algorithm, study.release):
@@ -253,7 +253,7 @@ def start(kit: Kit) -> None:
     Example: [bold]intarsia federation start --kit kits/server[/]
     """
     engine()
-    from intarsia.runtime.flare.kit import SERVER, command_of, name_of
+    from intarsia.federation.flare.kit import SERVER, command_of, name_of
 
     if name_of(kit) != SERVER:
         raise SettingError(f"{kit} is not the server's kit, but that of {name_of(kit)!r}.")
@@ -287,7 +287,7 @@ def run(
     Example: [bold]intarsia federation run --kit kits/analyst -o study/[/]
     """
     engine()
-    from intarsia.runtime.flare.driver import Driver
+    from intarsia.federation.flare.driver import Driver
 
     check_certificates(kit)
     driver = Driver(kit, (lambda _: None) if quiet else _tell)
@@ -339,7 +339,7 @@ def status(
     Example: [bold]intarsia federation status --kit kits/analyst[/]
     """
     engine()
-    from intarsia.runtime.flare.driver import AwayError, Driver
+    from intarsia.federation.flare.driver import AwayError, Driver
 
     check_certificates(kit)
     driver = Driver(kit)
@@ -386,7 +386,7 @@ def result(kit: Kit, output: Output = Path("study")) -> None:
     Example: [bold]intarsia federation result --kit kits/analyst -o study/[/]
     """
     engine()
-    from intarsia.runtime.flare.driver import Driver
+    from intarsia.federation.flare.driver import Driver
 
     check_certificates(kit)
     Driver(kit).fetch(output / MODEL)
@@ -404,7 +404,7 @@ def report(
     Example: [bold]intarsia federation report --kit kits/analyst -o study/ --open[/]
     """
     engine()
-    from intarsia.runtime.flare.driver import Driver
+    from intarsia.federation.flare.driver import Driver
 
     if not (output / MODEL).is_file():
         Driver(kit).fetch(output / MODEL)

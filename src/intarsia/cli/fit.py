@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version as version_of
@@ -17,19 +16,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from intarsia._files import read_toml
 from intarsia._version import __version__
-from intarsia.cli.console import Watch, err, out, plain, print_json
-from intarsia.cli.files import in_parts
 from intarsia.cli.forecast import forecast_for
 from intarsia.cli.interrupts import uninterrupted, written
+from intarsia.cli.labels import in_parts
+from intarsia.cli.progress import Watch, err, out, plain, print_json
 from intarsia.cli.report import REPORT
 from intarsia.exceptions import InputError, IntarsiaError, NonNumericError, SettingError, quote
-from intarsia.files import NEED_ALL_ROWS, Source, check_left_out, large, like_ids, read, sources
+from intarsia.tables.files import NEED_ALL_ROWS, Source, check_left_out, large, like_ids, read, sources
 
 if TYPE_CHECKING:
     from intarsia.estimators import ClusteringResult
-    from intarsia.frames import Table
-    from intarsia.streams import AnyTable, ParquetTable, StreamedTable
+    from intarsia.tables import AnyTable, ParquetTable, StreamedTable
+    from intarsia.tables.frame import Table
 
 MODEL, RUN = "model.intarsia", "run.json"
 STUDY = {MODEL, RUN, REPORT, "labels", "centroids.csv"}
@@ -61,7 +61,7 @@ def fit(
 
     Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]
     """
-    from intarsia.estimators.one_call import estimator_for
+    from intarsia.estimators.clustering import estimator_for
 
     parties, settings = _configured(config)
     given = sources([*parties, *(files or ())])
@@ -94,12 +94,7 @@ def fit(
 def _configured(path: Path | None) -> tuple[list[str], dict[str, Any]]:
     if path is None:
         return [], {}
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not TOML: {type(error).__name__}.") from error
+    found = read_toml(path)
     strange = [key for key in found if key not in {"parties", "settings"}]
     if strange or not all(isinstance(part, dict) for part in found.values()):
         raise InputError(f"{path} has parts that mean nothing: {quote(strange)}. There are [parties] and [settings].")
@@ -156,7 +151,7 @@ def _named(columns: Collection[str], source: Source, id_column: str) -> str:
 
 
 def _stored(table: ParquetTable, source: Source, missing: str) -> StreamedTable:
-    from intarsia.streams import open_stream
+    from intarsia.tables import open_stream
 
     if not table.column_names:
         raise InputError(f"no column of {source.name!r} is left to take part.")
@@ -164,7 +159,7 @@ def _stored(table: ParquetTable, source: Source, missing: str) -> StreamedTable:
 
 
 def _table(columns: dict[str, Any], source: Source) -> Table:
-    from intarsia.frames import read_table
+    from intarsia.tables.frame import read_table
 
     if not columns:
         raise InputError(f"no column of {source.name!r} is left to take part.")
@@ -202,7 +197,7 @@ def _record(
 
 def _write(result: ClusteringResult, output: Path, ids: dict[str, Any], record: dict[str, Any]) -> None:
     """A whole study or none: beside the place first, then into it. A study that is there is put back should that fail."""
-    from intarsia.storage import umask
+    from intarsia._files import umask
 
     output = output.resolve()
     beside: Path | None = None

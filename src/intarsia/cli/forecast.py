@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:  # for its name alone; it would load much
-    from intarsia.results import RoundInfo
+    from intarsia.results.outcome import RoundInfo
 
 _STEPS = 3  # so many rounds back, the shrinking of the movement is looked at
 _TRIAL = "trial"  # rounds in which groupings are compared, and which end whether anything moved or not

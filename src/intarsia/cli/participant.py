@@ -14,14 +14,14 @@ import typer
 from rich import box
 from rich.table import Table
 
-from intarsia.cli.console import err, out, plain, print_json
 from intarsia.cli.federation import Kit, algorithm_of, become, check_certificates, engine
+from intarsia.cli.progress import err, out, plain, print_json
 from intarsia.exceptions import IntarsiaError, ReleaseError, SettingError
 
 if TYPE_CHECKING:
-    from intarsia.messages import Reply
-    from intarsia.runtime.flare.own import LocalSettings
-    from intarsia.runtime.flare.study import Study
+    from intarsia.federation.site_settings import LocalSettings
+    from intarsia.federation.study_file import Study
+    from intarsia.protocol.messages import Reply
 
 NAME = "you"
 _ASKED = {"query.describe", "query.summarize"}
@@ -151,10 +151,10 @@ def serve(
     Example: [bold]intarsia participant serve --kit kit/ --table data.parquet[/]
     """
     engine()
-    from intarsia.runtime.flare.consent import CONSENT
-    from intarsia.runtime.flare.kit import command_of
-    from intarsia.runtime.flare.own import write_settings
-    from intarsia.storage import write_whole
+    from intarsia._files import write_atomically
+    from intarsia.federation.consent import CONSENT
+    from intarsia.federation.flare.kit import command_of
+    from intarsia.federation.site_settings import write_settings
 
     rules = _rules(
         min_cluster_size, small, round_counts_to, allow_extremes, allow_discrete, allow_any_covariance, max_rounds
@@ -166,7 +166,7 @@ def serve(
     seen = _messages(settings, study, name)
     for said in seen.said:
         _show(said)
-    write_whole(kit / CONSENT, _agreed(consent, seen).encode())
+    write_atomically(kit / CONSENT, _agreed(consent, seen).encode())
     write_settings(kit / "local", settings)
     err.print(plain(f"serving as {name!r}; labels will be in {kit / 'labels.csv'}"), soft_wrap=True)
     become(*command_of(kit))
@@ -174,7 +174,7 @@ def serve(
 
 def _agreed(form: Path | None, seen: Seen) -> str:
     """Consent to these terms: by a form that was filled in, or by whoever sits at the terminal."""
-    from intarsia.runtime.flare.consent import check_form, form_of
+    from intarsia.federation.consent import check_form, form_of
 
     if form is not None:
         return check_form(form, seen.terms)
@@ -190,14 +190,14 @@ def _agreed(form: Path | None, seen: Seen) -> str:
 
 
 def _write_form(form: Path, kit: Path | None, seen: Seen) -> None:
-    from intarsia.runtime.flare.consent import BY, ON, form_of
-    from intarsia.storage import write_whole
+    from intarsia._files import write_atomically
+    from intarsia.federation.consent import BY, ON, form_of
 
     if kit is None:
         raise SettingError("consent is to a study. Hint: --kit, the folder that was made for you.")
     if form.exists():
         raise SettingError(f"{form} is there already. Hint: another name; somebody may have filled it in.")
-    write_whole(form, form_of(seen.terms, seen.said).encode())
+    write_atomically(form, form_of(seen.terms, seen.said).encode())
     err.print(plain(f"written: {form}, to be read; {BY} and {ON} are to be filled in"), soft_wrap=True)
 
 
@@ -211,7 +211,7 @@ def _chosen(column: list[str] | None, columns: str | None) -> tuple[str, ...]:
 
 def _rules(*said: int | str | bool | None) -> dict[str, Any]:
     """The rules that were said, in the order of a policy."""
-    from intarsia.runtime.flare.rules import RULES
+    from intarsia.federation.release_rules import RULES
 
     rules = dict(zip(RULES, said, strict=True))
     if isinstance(rounds := rules["max_rounds"], str) and rounds.isdecimal():
@@ -231,9 +231,9 @@ def _settings(
     """What was said, and what was not as the kit's own file says."""
     from msgspec.structs import replace
 
-    from intarsia.runtime.flare.kit import ANALYST, SERVER, name_of
-    from intarsia.runtime.flare.own import LocalSettings, read_settings
-    from intarsia.runtime.flare.rules import rules_from
+    from intarsia.federation.flare.kit import ANALYST, SERVER, name_of
+    from intarsia.federation.release_rules import rules_from
+    from intarsia.federation.site_settings import LocalSettings, read_settings
 
     settings = LocalSettings()
     if kit is not None:
@@ -249,12 +249,12 @@ def _settings(
 
 
 def _study_for(kit: Path | None, clusters: int | None = None, *, one_shot: bool = False) -> tuple[Study, str]:
-    from intarsia.runtime.flare.study import Study
+    from intarsia.federation.study_file import Study
 
     if kit is None:
         method = "one_shot" if one_shot else "federated"
         return Study("preview", (NAME, "others"), method, "auto" if clusters is None else clusters), NAME
-    from intarsia.runtime.flare.kit import name_of, study_of
+    from intarsia.federation.flare.kit import name_of, study_of
 
     return study_of(kit), name_of(kit)
 
@@ -268,12 +268,12 @@ class Seen(NamedTuple):
 
 def _messages(settings: LocalSettings, study: Study, name: str) -> Seen:
     """The answers to the first questions, as if nobody else took part: in a run, units are those of everybody."""
-    from intarsia.messages import Failure
-    from intarsia.releases import tag_of
-    from intarsia.runtime.base import exception_of
-    from intarsia.runtime.flare.consent import terms_of
-    from intarsia.runtime.flare.rules import forbidden, rounds_beyond
-    from intarsia.runtime.flare.site import participant_of, read_rows
+    from intarsia.federation.consent import terms_of
+    from intarsia.federation.release_rules import forbidden, rounds_beyond
+    from intarsia.federation.site import participant_of, read_rows
+    from intarsia.protocol.catalogue import tag_of
+    from intarsia.protocol.messages import Failure
+    from intarsia.runtime.drive import exception_of
 
     algorithm, _ = algorithm_of(study)
     if why := forbidden(algorithm, settings.release):
@@ -301,7 +301,7 @@ def _messages(settings: LocalSettings, study: Study, name: str) -> Seen:
 
 def _show_rules(settings: LocalSettings) -> None:
     """The rules in force, and which of them let out more than usual: a study may have proposed them."""
-    from intarsia.runtime.flare.rules import as_table, looser
+    from intarsia.federation.release_rules import as_table, looser
 
     said = ", ".join(f"{name} = {jsonlib.dumps(value)}" for name, value in as_table(settings.release).items())
     out.print(plain(f"rules: {said}"), soft_wrap=True)
@@ -312,8 +312,8 @@ def _show_rules(settings: LocalSettings) -> None:
 def _as_json(reply: Reply) -> dict[str, Any]:
     import msgspec
 
-    from intarsia.messages import encode
-    from intarsia.releases import fields_of, rows_behind, tag_of
+    from intarsia.protocol.catalogue import fields_of, rows_behind, tag_of
+    from intarsia.protocol.messages import encode
 
     behind = rows_behind(reply)
     fields = [

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from intarsia.cli.console import err, plain, print_json
-from intarsia.cli.files import in_parts, write_parts
+from intarsia.cli.labels import in_parts, write_parts
+from intarsia.cli.progress import err, plain, print_json
 from intarsia.exceptions import InputError, SettingError
-from intarsia.files import large, read, sources
+from intarsia.tables.files import large, read, sources
 
 
 def predict(
@@ -71,7 +71,7 @@ def _show(found: dict[str, Any], ids: Any, output: Path | None, *, json: bool) -
 
 
 def _named(ids: Any, n: int) -> dict[str, Any]:
-    from intarsia.streams import ParquetTable
+    from intarsia.tables import ParquetTable
 
     if ids is None:
         return {"row": list(range(n))}

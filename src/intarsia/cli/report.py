@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from intarsia.cli.console import err, out
+from intarsia.cli.progress import err, out
 from intarsia.exceptions import SettingError
 
 REPORT = "report.html"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from intarsia.core.pieces import by_columns, by_rows, cleared
+from intarsia.core.blocks import by_columns, by_rows, cleared
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 _DENSE = 1 << 23  # memberships that are held as a matrix: 64 MiB

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from intarsia.core.pieces import by_rows, cleared
+from intarsia.core.blocks import by_rows, cleared
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import SettingError
 

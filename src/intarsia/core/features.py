@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from intarsia.core.pieces import by_rows
+from intarsia.core.blocks import by_rows
 from intarsia.core.types import BoolArray, IntArray
 
 _FEW_INNER = 64  # vertices that are tried one by one

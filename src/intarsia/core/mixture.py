@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
+from intarsia.core.blocks import by_rows
 from intarsia.core.centroids import MaskedCentroids, merge
-from intarsia.core.pieces import by_rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 PRIOR = 5.0

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from intarsia.core.blocks import by_columns
 from intarsia.core.distances import LARGEST, ROUNDING
-from intarsia.core.pieces import by_columns
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 SCALES = ("auto", None, "standard", "minmax", "robust")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from intarsia.core.types import FloatArray, IntArray
-from intarsia.frames import native_table
+from intarsia.tables.frame import native_table
 
 HOSPITALS = {"cleveland": "cleveland", "hungary": "hungarian", "switzerland": "switzerland", "long_beach": "va"}
 COLUMNS = (

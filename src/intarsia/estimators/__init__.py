@@ -1,8 +1,8 @@
 """The scikit-learn face of both algorithms."""
 
 from intarsia.estimators.blocks import Blocks, participants_from_blocks
+from intarsia.estimators.clustering import cluster
 from intarsia.estimators.federated import FederatedClustering
-from intarsia.estimators.one_call import cluster
 from intarsia.estimators.one_shot import OneShotClustering
 from intarsia.estimators.result import ClusteringResult, load
 

@@ -15,25 +15,25 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from intarsia.algorithms import Algorithm
-from intarsia.algorithms.base import check_connected
-from intarsia.assumptions import check_assumptions
+from intarsia.coordinator import Algorithm
+from intarsia.coordinator.base import check_connected
 from intarsia.core.distances import Metric, check_metric
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import FloatArray
 from intarsia.core.units import SCALES
-from intarsia.estimators.advice import advice
-from intarsia.estimators.after import predict_table
-from intarsia.estimators.checks import check_clusterer, check_integer, check_jobs, check_one_of
+from intarsia.estimators.predict import predict_table
 from intarsia.estimators.recording import Start
 from intarsia.estimators.result import ClusteringResult
+from intarsia.estimators.settings import check_clusterer, check_integer, check_jobs, check_one_of
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
 from intarsia.exceptions import MissingCellsError, SettingError, TooFewRowsError, UnknownFeaturesError, quote
-from intarsia.frames import Table, read_table, settle_missing, table_of
-from intarsia.policy import OPEN, ReleasePolicy
+from intarsia.privacy.policy import OPEN, ReleasePolicy
+from intarsia.results.advice import advice
+from intarsia.results.assumptions import check_assumptions
 from intarsia.runtime import InProcessRuntime, Joining, ParallelRuntime, Recorder, Watcher, drive
-from intarsia.streams import AnyTable, take_in
+from intarsia.tables import AnyTable, take_in
+from intarsia.tables.frame import Table, read_table, settle_missing, table_of
 
 MISSING = ("observed", "error", "impute", "drop")
 OBSERVED = MISSING[0]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from intarsia.core.types import BoolArray, IntArray
-from intarsia.estimators.checks import check_integer
+from intarsia.estimators.settings import check_integer
 from intarsia.exceptions import EmptyTableError, InputError, SettingError, quote
-from intarsia.frames import Category, Table, cells_of, check_table, read_table, without_column
+from intarsia.tables.frame import Category, Table, cells_of, check_table, read_table, without_column
 
 _FEWEST = 10
 _SHARE = 50  # a pattern that fewer than one row in so many has is rare

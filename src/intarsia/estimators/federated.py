@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from intarsia.algorithms import Algorithm, FederatedAlgorithm
-from intarsia.algorithms.federated import AGGREGATIONS, MODELS, MOST_RIVALS, REFINEMENTS
+from intarsia.coordinator import Algorithm, FederatedAlgorithm
+from intarsia.coordinator.federated import AGGREGATIONS, MODELS, MOST_RIVALS, REFINEMENTS
 from intarsia.core.distances import Metric
 from intarsia.estimators.base import TableClusterer
-from intarsia.estimators.checks import check_integer, check_one_of, check_real
+from intarsia.estimators.settings import check_integer, check_one_of, check_real
 from intarsia.exceptions import SettingError
-from intarsia.participant.starting import check_can_start
+from intarsia.participant.warm_start import check_can_start
 
 
 class FederatedClustering(TableClusterer):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from intarsia.algorithms import Algorithm, OneShotAlgorithm
-from intarsia.algorithms.one_shot import AGGREGATIONS, FORCES
-from intarsia.core.densities import DENSITIES
+from intarsia.coordinator import Algorithm, OneShotAlgorithm
+from intarsia.coordinator.one_shot import AGGREGATIONS, FORCES
+from intarsia.core.densities.gaussian import DENSITIES
 from intarsia.core.distances import Metric
 from intarsia.estimators.base import TableClusterer
-from intarsia.estimators.checks import check_integer, check_one_of, check_real
+from intarsia.estimators.settings import check_integer, check_one_of, check_real
 from intarsia.exceptions import SettingError
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.cluster.hierarchy import dendrogram
 
 from intarsia.exceptions import SettingError
-from intarsia.results import Outcome
+from intarsia.results.outcome import Outcome
 
 _WIDE = 60  # leaves, beyond which names would only be a smear
 

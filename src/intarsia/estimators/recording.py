@@ -19,8 +19,8 @@ import sklearn
 from sklearn.base import BaseEstimator
 
 from intarsia._version import __version__
-from intarsia.policy import ReleasePolicy
-from intarsia.results import RunRecord
+from intarsia.privacy.policy import ReleasePolicy
+from intarsia.results.outcome import RunRecord
 from intarsia.runtime import Recorder
 
 _FEW = 20  # values of a list

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from intarsia import storage
-from intarsia.assumptions import AssumptionReport, check_assumptions
+from intarsia._files import write_atomically
 from intarsia.core.mixture import Mixture
 from intarsia.core.types import FloatArray, IntArray
-from intarsia.estimators.advice import advice, known_of
-from intarsia.estimators.after import (
+from intarsia.estimators.plots import plot_n_clusters
+from intarsia.estimators.predict import (
     Closeness,
     Imputed,
     all_tables,
@@ -30,12 +29,14 @@ from intarsia.estimators.after import (
     profile_frame,
     squares_of,
 )
-from intarsia.estimators.checks import check_integer
-from intarsia.estimators.plots import plot_n_clusters
+from intarsia.estimators.settings import check_integer
 from intarsia.exceptions import SettingError
-from intarsia.profiles import Covered, Separation, coverage_of, separations
 from intarsia.report import FEW_ROWS, ReportData, in_notebook, render, summarise
-from intarsia.results import LocalCluster, Outcome, RoundInfo, RunRecord
+from intarsia.results import model_file
+from intarsia.results.advice import advice, known_of
+from intarsia.results.assumptions import AssumptionReport, check_assumptions
+from intarsia.results.outcome import LocalCluster, Outcome, RoundInfo, RunRecord
+from intarsia.results.profiles import Covered, Separation, coverage_of, separations
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -240,7 +241,7 @@ class ClusteringResult:
                 "only participants whose keys are text, or numbers from 0 on, can be saved. "
                 "Hint: cluster a mapping with names."
             )
-        storage.save(
+        model_file.save(
             path,
             self.outcome,
             self.feature_names,
@@ -267,7 +268,7 @@ class ClusteringResult:
         if target.suffix.lower() not in {".html", ".htm", ".json"}:
             raise SettingError(f"a report is written as .html or .json. Got {target.name!r} instead.")
         data = self.summarise(title, fewest=fewest)
-        storage.write_whole(target, (data.to_json() if target.suffix == ".json" else render(data)).encode())
+        write_atomically(target, (data.to_json() if target.suffix == ".json" else render(data)).encode())
         return target
 
     def _repr_html_(self) -> str:
@@ -305,7 +306,7 @@ def load(path: str | os.PathLike[str]) -> ClusteringResult:
     ModelFileError
         The file is damaged, written by a newer version, or not a saved study.
     """
-    outcome, stored = storage.load(path)
+    outcome, stored = model_file.load(path)
     run = stored.run
     if (
         run is not None and not run.notes

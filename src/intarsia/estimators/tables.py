@@ -8,8 +8,8 @@ from typing import Any
 from scipy.sparse import issparse
 
 from intarsia.exceptions import InputError, SettingError, TableTypeError, quote
-from intarsia.frames import column_names, is_table, is_writable
-from intarsia.streams import AnyTable, is_parquet, take_in
+from intarsia.tables import AnyTable, is_parquet, take_in
+from intarsia.tables.frame import column_names, is_table, is_writable
 
 
 def is_many(tables: Any) -> bool:

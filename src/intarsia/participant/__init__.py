@@ -3,12 +3,12 @@
 from typing import Any
 
 from intarsia.core.distances import Metric
-from intarsia.frames import Table
 from intarsia.participant.base import Responder
-from intarsia.participant.gate import Gate, Journal
 from intarsia.participant.responder import Participant
 from intarsia.participant.streamed import StreamedParticipant
-from intarsia.streams import StreamedTable
+from intarsia.privacy.gate import Gate, Journal
+from intarsia.tables import StreamedTable
+from intarsia.tables.frame import Table
 
 
 def participant_for(

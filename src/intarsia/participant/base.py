@@ -17,7 +17,10 @@ from intarsia.core.randomness import stream
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.core.units import Statistics
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, TooFewRowsError
-from intarsia.messages import (
+from intarsia.participant.clusterers import Chosen, LocalAlgorithm, Rows, Units, choose_labels
+from intarsia.participant.limits import check_asked
+from intarsia.privacy.gate import Cells, Gate
+from intarsia.protocol.messages import (
     MOST_JOINT_LEVELS,
     MOST_SETS,
     Assign,
@@ -31,9 +34,6 @@ from intarsia.messages import (
     Request,
     Summarize,
 )
-from intarsia.participant.asked import check_asked
-from intarsia.participant.gate import Cells, Gate
-from intarsia.participant.local import Chosen, LocalAlgorithm, Rows, Units, choose_labels
 
 _MOST_TRIED = 50  # numbers of clusters that a participant tries when nobody knows K
 

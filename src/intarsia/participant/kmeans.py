@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn import cluster
 
-from intarsia.core.pieces import by_columns
+from intarsia.core.blocks import by_columns
 from intarsia.core.types import FloatArray, IntArray
 
 _MANY = 20_000  # rows from which on the work outweighs the calls

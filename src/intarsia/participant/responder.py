@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from intarsia.core.alignment import compatible, local_start, match
+from intarsia.core.blocks import by_rows, cleared
 from intarsia.core.centroids import centroids_of_rows, squares_of_rows
 from intarsia.core.distances import (
     Metric,
@@ -21,13 +22,16 @@ from intarsia.core.distances import (
 )
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.mixture import likeliest
-from intarsia.core.pieces import by_rows, cleared
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.core.units import choose_units, in_units, own_units, statistics_of
 from intarsia.exceptions import ProtocolError
-from intarsia.frames import Table
-from intarsia.messages import (
+from intarsia.participant.base import Responder, as_moments, sizes_of, units_of
+from intarsia.participant.clusterers import LEFT_OUT, NOISE, Chosen, LocalAlgorithm, Rows, Units
+from intarsia.participant.limits import MOST_ITERATIONS, most_centres
+from intarsia.participant.summary import summarize
+from intarsia.privacy.gate import Cells, Crossing, Gate, crossing
+from intarsia.protocol.messages import (
     Assign,
     Centres,
     Columns,
@@ -43,11 +47,7 @@ from intarsia.messages import (
     Summarize,
     encode,
 )
-from intarsia.participant.asked import MOST_ITERATIONS, most_centres
-from intarsia.participant.base import Responder, as_moments, sizes_of, units_of
-from intarsia.participant.gate import Cells, Crossing, Gate, crossing
-from intarsia.participant.local import LEFT_OUT, NOISE, Chosen, LocalAlgorithm, Rows, Units
-from intarsia.participant.summary import summarize
+from intarsia.tables.frame import Table
 
 
 class Participant(Responder):

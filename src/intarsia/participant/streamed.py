@@ -13,15 +13,16 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from intarsia.core.agglomeration import renumber
 from intarsia.core.alignment import local_start, match
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, merge
-from intarsia.core.densities import Density
-from intarsia.core.density_passes import Clustered, dirichlets, discretes, gaussians
+from intarsia.core.densities.gaussian import Density
+from intarsia.core.densities.in_passes import Clustered, dirichlets, discretes, gaussians
 from intarsia.core.distances import Extent, Metric
 from intarsia.core.features import FeatureSpace, indicators
+from intarsia.core.grouping.agglomeration import renumber
 from intarsia.core.mixture import Mixture, likeliest
-from intarsia.core.passes import (
+from intarsia.core.randomness import stream
+from intarsia.core.rows import (
     Found,
     Labeller,
     Nearest,
@@ -33,12 +34,16 @@ from intarsia.core.passes import (
     small_type,
     squares_in_a_pass,
 )
-from intarsia.core.randomness import stream
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.core.units import choose_units, in_units, own_units
-from intarsia.density_messages import packed
 from intarsia.exceptions import LocalAlgorithmError, MissingCellsError, ProtocolError
-from intarsia.messages import (
+from intarsia.participant.base import Responder, as_moments, units_of
+from intarsia.participant.clusterers import LocalAlgorithm, Rows, Units
+from intarsia.participant.limits import MOST_ITERATIONS, most_centres
+from intarsia.participant.summary import closeness_of, refuse_categories
+from intarsia.privacy.gate import Cells, Crossing, Gate
+from intarsia.protocol.densities import packed
+from intarsia.protocol.messages import (
     Assign,
     Columns,
     Describe,
@@ -54,12 +59,7 @@ from intarsia.messages import (
     Summarize,
     encode,
 )
-from intarsia.participant.asked import MOST_ITERATIONS, most_centres
-from intarsia.participant.base import Responder, as_moments, units_of
-from intarsia.participant.gate import Cells, Crossing, Gate
-from intarsia.participant.local import LocalAlgorithm, Rows, Units
-from intarsia.participant.summary import closeness_of, refuse_categories
-from intarsia.streams import StreamedTable, TablePieces
+from intarsia.tables import StreamedTable, TablePieces
 
 _TOLERANCE = 1e-4  # of the mean variance: how far centres may move in the last pass, as scikit-learn has it
 _AT_A_TIME = 1 << 16  # rows that are compared with centres at the same time, at most

@@ -8,17 +8,17 @@ from functools import cached_property
 import numpy as np
 
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, variances_within
-from intarsia.core.densities import Density, fit_density
+from intarsia.core.densities.fidelity import Fidelity, fidelity
+from intarsia.core.densities.gaussian import Density, fit_density
 from intarsia.core.features import indicators
-from intarsia.core.fidelity import Fidelity, fidelity
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.density_messages import packed
 from intarsia.exceptions import DensityError, quote
-from intarsia.frames import Table
-from intarsia.messages import LocalSummary, Moments, Summarize
-from intarsia.participant.gate import Gate
-from intarsia.participant.local import Chosen
+from intarsia.participant.clusterers import Chosen
+from intarsia.privacy.gate import Gate
+from intarsia.protocol.densities import packed
+from intarsia.protocol.messages import LocalSummary, Moments, Summarize
+from intarsia.tables.frame import Table
 
 MOST_PROXIES = 1000
 

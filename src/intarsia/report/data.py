@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from intarsia.profiles import Separation
-from intarsia.results import Exchange, RoundInfo, Sent, Suppressed
+from intarsia.results.outcome import Exchange, RoundInfo, Sent, Suppressed
+from intarsia.results.profiles import Separation
 
 Matrix = tuple[tuple[float | None, ...], ...]
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from intarsia.assumptions import AssumptionReport
-from intarsia.core.n_clusters import CLEAR, NO_STRUCTURE
+from intarsia.core.grouping.n_clusters import CLEAR, NO_STRUCTURE
 from intarsia.exceptions import quote
 from intarsia.report.data import Column, Light, Party, Release, State
 from intarsia.report.looks import apart_clusters, holders, nearest_other, odd_columns, separation_by_shared, unseen
 from intarsia.report.words import FEW_ROWS, NEARLY_A_TIE, counted
-from intarsia.results import Outcome, RunRecord
+from intarsia.results.assumptions import AssumptionReport
+from intarsia.results.outcome import Outcome, RunRecord
 
 MANY_DOUBTFUL = 0.25  # of the rows
 CLOSE, FAR = 0.5, 1.0  # how far local versions are off their centre, of the way to the next cluster

@@ -11,7 +11,7 @@ from intarsia.core.centroids import merge
 from intarsia.core.distances import extent_of, rescaled_distances
 from intarsia.core.features import is_connected_of
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.results import Outcome
+from intarsia.results.outcome import Outcome
 
 FAR_OFF = 3.0  # times what local centroids reach, by which a mean must be off the others' to be odd
 FAR_INSIDE = 1.5  # times what clusters vary inside

@@ -17,7 +17,7 @@ from intarsia._version import __version__
 from intarsia.exceptions import SettingError
 from intarsia.report.data import Cluster, Release, ReportData, State
 from intarsia.report.words import FEW_ROWS, KEPT_BACK, MESSAGES, rounded
-from intarsia.results import Sent
+from intarsia.results.outcome import Sent
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -6,13 +6,10 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 
-from intarsia.assumptions import AssumptionReport
+from intarsia.core.blocks import by_rows
 from intarsia.core.distances import extent_of, rescaled_distances
 from intarsia.core.features import FeatureSpace, cut_vertices_of, indicators
-from intarsia.core.layout import flat_layout, quick_distances, rough_layout
-from intarsia.core.pieces import by_rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.profiles import Covered, Separation, coverage_of, separations
 from intarsia.report.cleaning import cleaned
 from intarsia.report.data import (
     Cluster,
@@ -26,10 +23,13 @@ from intarsia.report.data import (
     Shared,
     Tree,
 )
+from intarsia.report.layout import flat_layout, quick_distances, rough_layout
 from intarsia.report.lights import lights_of
 from intarsia.report.looks import total_deviations
 from intarsia.report.words import FEW_ROWS, REFERENCES, headline_of, meaning_of, methods_of, title_of
-from intarsia.results import Outcome, RunRecord, Sent
+from intarsia.results.assumptions import AssumptionReport
+from intarsia.results.outcome import Outcome, RunRecord, Sent
+from intarsia.results.profiles import Covered, Separation, coverage_of, separations
 
 TOP = 10  # features that separate a cluster
 MANY_PIECES, TOO_MANY_PIECES = 500, 1500

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
-from intarsia.assumptions import AssumptionReport
 from intarsia.exceptions import quote
-from intarsia.profiles import Separation
 from intarsia.report.data import Cluster, Column, Party
-from intarsia.results import Outcome, RunRecord
+from intarsia.results.assumptions import AssumptionReport
+from intarsia.results.outcome import Outcome, RunRecord
+from intarsia.results.profiles import Separation
 
 FEW_ROWS = 5  # behind a number that leaves a participant, or that the page shows
 NEARLY_A_TIE = 0.1  # of the confidence in the grouping

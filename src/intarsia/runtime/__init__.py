@@ -6,20 +6,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from intarsia.runtime.base import Runtime, Watcher, drive
+    from intarsia.runtime.drive import Runtime, Watcher, drive
     from intarsia.runtime.in_process import InProcessRuntime
-    from intarsia.runtime.log import Recorder
-    from intarsia.runtime.parallel import Joining, ParallelRuntime
+    from intarsia.runtime.processes import Joining, ParallelRuntime
+    from intarsia.runtime.recorder import Recorder
     from intarsia.runtime.transcript import Transcript
 
 _HOME = {
-    "Runtime": "base",
-    "Watcher": "base",
-    "drive": "base",
+    "Runtime": "drive",
+    "Watcher": "drive",
+    "drive": "drive",
     "InProcessRuntime": "in_process",
-    "Recorder": "log",
-    "Joining": "parallel",
-    "ParallelRuntime": "parallel",
+    "Recorder": "recorder",
+    "Joining": "processes",
+    "ParallelRuntime": "processes",
     "Transcript": "transcript",
 }
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from intarsia.core.types import IntArray
-from intarsia.messages import Failure, Reply, Request
 from intarsia.participant import Responder
-from intarsia.runtime.base import Arrived, Watcher, exception_of, phase_of
+from intarsia.protocol.messages import Failure, Reply, Request
+from intarsia.runtime.drive import Arrived, Watcher, exception_of, phase_of
 
 
 class Labels(NamedTuple):

@@ -27,13 +27,12 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from intarsia.exceptions import ModelFileError, ProtocolError, TranscriptError, quote
-from intarsia.messages import Failure, Reply, Request, decode_reply, encode
-from intarsia.storage import sync_folder, write_whole
+from intarsia._files import TEMPORARY, lock, sync_folder, write_atomically
+from intarsia.exceptions import OutputError, ProtocolError, TranscriptError, quote
+from intarsia.protocol.messages import Failure, Reply, Request, decode_reply, encode
 
 _MAGIC = b"INTARSIA-RUN-1\n"
 _DIGEST = 32
-_BESIDE = ".intarsia-*"  # what a write that was cut off leaves
 _Kind = TypeVar("_Kind")
 
 
@@ -78,10 +77,10 @@ class Transcript:
         with _said(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = (self.folder / "lock").open("ab")
-        if not locked(self._lock.fileno()):
+        if not lock(self._lock.fileno(), wait=False):
             self._lock.close()
             raise InUseError(f"{self.folder} is in use: this run is going on elsewhere.")
-        for left in self.folder.rglob(_BESIDE):
+        for left in self.folder.rglob(TEMPORARY):
             left.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
@@ -179,7 +178,7 @@ class Transcript:
 
 def _write(path: Path, thing: Questions | Answer | Closed) -> None:
     body = msgspec.msgpack.encode(thing)
-    write_whole(path, _MAGIC + sha256(body).digest() + body)
+    write_atomically(path, _MAGIC + sha256(body).digest() + body)
 
 
 def _read(path: Path, kind: type[_Kind]) -> _Kind | None:
@@ -197,19 +196,6 @@ def _read(path: Path, kind: type[_Kind]) -> _Kind | None:
         return None
 
 
-def locked(handle: int) -> bool:
-    """Whether the file is ours alone now; the system lets go of it should we be killed."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
 @contextmanager
 def _said(where: Path) -> Iterator[None]:
     """An error of the disk as one of ours."""
@@ -217,5 +203,5 @@ def _said(where: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise TranscriptError(f"{where} cannot be written: {error.strerror}.") from error
-    except ModelFileError as error:
+    except OutputError as error:
         raise TranscriptError(str(error)) from error

@@ -19,7 +19,7 @@ from intarsia.report.charts.base import (
     titled,
 )
 from intarsia.report.data import ReportData
-from intarsia.results import RoundInfo
+from intarsia.results.outcome import RoundInfo
 
 PHASES = {
     "describe": "who has what",

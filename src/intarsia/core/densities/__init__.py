@@ -1,0 +1,1 @@
+"""Densities that are fitted to local clusters, and the forces between them."""

@@ -1,0 +1,1 @@
+"""Faster equivalents of plain loops in :mod:`intarsia.core.grouping`; tests compare both."""

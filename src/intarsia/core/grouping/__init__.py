@@ -1,0 +1,1 @@
+"""Which local clusters belong together: objective, methods, search, tree."""

@@ -1,0 +1,186 @@
+"""After the fit: label, weigh, score and complete new rows, and say what makes a cluster one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from intarsia.core.centroids import merge
+from intarsia.core.distances import LARGEST
+from intarsia.core.features import near_misses
+from intarsia.core.mixture import Mixture, expected, log_memberships
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.estimators.tables import is_many, keyed
+from intarsia.exceptions import MixedKindsError, UnknownFeaturesError, quote
+from intarsia.results.outcome import GlobalModel, Outcome
+from intarsia.tables import as_parquet, is_parquet
+from intarsia.tables.frame import Table, native_table, read_table, without_empty_columns
+
+
+class Imputed(NamedTuple):
+    """Every column of the study for the rows of a table: values, and how uncertain they are (0 where they were there)."""
+
+    values: dict[str, FloatArray]
+    spread: dict[str, FloatArray]
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """How close points drawn from a local cluster's density are to its rows, measured at the participant.
+
+    ``wasserstein`` is W₁ between rows and proxies in standard deviations per feature, ``chance`` the same between halves of
+    the rows: a right density is near it. For a discrete density, ``total_variation`` is that between rows and proxies, and
+    ``bound`` what the paper expects of it at most (above 1 it says nothing). NaN where something does not apply.
+    """
+
+    participant: Hashable
+    cluster: int
+    wasserstein: float
+    chance: float
+    total_variation: float
+    bound: float
+
+
+def all_tables(model: GlobalModel, tables: Any) -> Iterator[Table]:
+    """One table or many, through the gate; one on disk in parts."""
+    named = keyed(tables) if is_many(tables) else {"new rows": tables}
+    for key, table in named.items():
+        yield from _parts(model, table, str(key))
+
+
+def each(model: GlobalModel, tables: Any, ask: Callable[[Table], Any]) -> Any:
+    """The answer for one table, or a dict of answers for several; that for one on disk is put together from its parts."""
+    if is_many(tables):
+        return {key: _asked(model, table, str(key), ask) for key, table in keyed(tables).items()}
+    return _asked(model, tables, "new rows", ask)
+
+
+def _asked(model: GlobalModel, table: Any, owner: str, ask: Callable[[Table], Any]) -> Any:
+    if not is_parquet(table):
+        return ask(read_table(table, owner, model.levels))
+    parts = [ask(part) for part in _parts(model, table, owner)]
+    return np.concatenate(parts) if parts else ask(read_table(as_parquet(table).empty(), owner, model.levels))
+
+
+def _parts(model: GlobalModel, table: Any, owner: str) -> Iterator[Table]:
+    if is_parquet(table):
+        yield from (read_table(part, owner, model.levels) for part in as_parquet(table).tables())
+    else:
+        yield read_table(table, owner, model.levels)
+
+
+def known_columns(model: GlobalModel, table: Table) -> Table:
+    """The table in numbers, without columns that are all gaps; a column that the model never saw is refused.
+
+    A level that the model never saw is none of those that it knows.
+    """
+    table = without_empty_columns(table)
+    unknown = [name for name in table.given_names if name not in model.space and name not in model.levels]
+    if unknown:
+        known = (*model.space.names, *model.levels)
+        misses = near_misses({"the model": known, table.owner: unknown})
+        hint = "; ".join(f"{c!r} looks like {a!r}" for a, _, c, _ in misses[:3]) or "drop them"
+        raise UnknownFeaturesError(
+            f"{len(unknown)} of {len(table.given_names)} columns are not among the {len(model.space)} that the model knows: "
+            f"{quote(unknown)}. Hint: {hint}."
+        )
+    mixed = [f"{name} (numbers)" for name in table.names if name in model.levels]
+    mixed += [f"{name} (categories)" for name in table.categories if name not in model.levels]
+    if mixed:
+        levels = {level for name in table.names for level in model.levels.get(name, ())}
+        how = "astype(bool)" if levels and levels <= {"True", "False"} else "astype('category'), or to_numeric"
+        raise MixedKindsError(
+            f"{len(mixed)} column(s) are of another kind than when the model was fitted: {quote(mixed)}. "
+            f"Hint: in pandas, {how}."
+        )
+    return table.in_numbers(model.levels)
+
+
+def predict_table(model: GlobalModel, table: Table) -> IntArray:
+    """The nearest centroid of every row of a table over any subset of the known columns."""
+    table = known_columns(model, table)
+    return model.predict(table.values, table.observed, model.space.index(table.names))
+
+
+def laid_out(model: GlobalModel, table: Table) -> tuple[FloatArray, BoolArray]:
+    """The rows over all features of the study in common units, and which cells are there."""
+    table = known_columns(model, table)
+    index = model.space.index(table.names)
+    rows, observed = np.zeros((len(table), len(model.space))), np.zeros((len(table), len(model.space)), dtype=np.bool_)
+    rows[:, index] = np.where(table.observed, model.in_common_units(table.values, index), 0.0)
+    observed[:, index] = table.observed
+    return rows, observed
+
+
+def memberships(model: GlobalModel, mixture: Mixture, table: Table) -> FloatArray:
+    """Rows × K."""
+    rows, observed = laid_out(model, table)
+    return np.exp(log_memberships(mixture, rows, observed & model.extent.varies))
+
+
+def margin_of(belongs: FloatArray) -> FloatArray:
+    """The largest membership minus the next."""
+    if belongs.shape[1] == 1:
+        return np.ones(len(belongs))
+    two = np.partition(belongs, -2, axis=1)[:, -2:]
+    return np.asarray(two[:, 1] - two[:, 0])
+
+
+def squares_of(model: GlobalModel, table: Table) -> tuple[float, float]:
+    """Squares of all cells around the nearest centroid, and around the overall mean; in common units."""
+    rows, observed = laid_out(model, table)
+    labels = predict_table(model, table)
+    centroids = model.centroids
+    overall = merge(centroids, np.zeros(len(centroids), dtype=np.intp), 1).values[0]
+    own = np.where(centroids.seen, centroids.values, overall)[np.maximum(labels, 0)]
+    there = observed & (labels >= 0)[:, None]
+    # beyond it squares would not be numbers
+    inside, total = (
+        np.square(np.where(there, np.clip(rows - c, -LARGEST, LARGEST), 0.0)).sum() for c in (own, overall)
+    )
+    return float(inside), float(total)
+
+
+def imputed(model: GlobalModel, mixture: Mixture, table: Table, names: tuple[str, ...]) -> Imputed:
+    """All columns for all rows."""
+    rows, observed = laid_out(model, table)
+    mean, spread = expected(mixture, np.exp(log_memberships(mixture, rows, observed & model.extent.varies)))
+    values = np.where(observed, rows, mean) * model.scale + model.shift
+    kept = known_columns(model, table)
+    values[:, model.space.index(kept.names)] = np.where(
+        kept.observed, kept.values, values[:, model.space.index(kept.names)]
+    )
+    spreads = np.where(observed, 0.0, spread) * model.scale
+    at = dict(zip(names, model.space.index(names).tolist(), strict=True))
+    return Imputed({name: values[:, k] for name, k in at.items()}, {name: spreads[:, k] for name, k in at.items()})
+
+
+def joined(parts: list[Imputed]) -> Imputed:
+    """The parts of one table."""
+    if len(parts) == 1:
+        return parts[0]
+    return Imputed(*({name: np.concatenate([each[k][name] for each in parts]) for name in parts[0][k]} for k in (0, 1)))
+
+
+def profile_frame(outcome: Outcome, names: tuple[str, ...], backend: str) -> Any:
+    """One line per cluster and feature, as a table of an installed library."""
+    model = outcome.model
+    index = model.space.index(names)
+    k, d = len(model.centroids), len(names)
+    sizes = np.array([np.asarray(outcome.sizes[name]) for name in outcome.participants])
+    holds, has = sizes > 0, outcome.masks[:, index].astype(np.intp)
+    cells = model.spread[1][:, index].astype(np.int64)
+    columns: dict[str, Any] = {
+        "cluster": np.repeat(np.arange(k), d),
+        "feature": list(names) * k,
+        "mean": model.values[:, index].ravel(),
+        "deviation": model.deviations[:, index].ravel(),
+        "cells": cells.ravel(),
+        "missing": np.maximum(sizes.T @ has - cells, 0).ravel(),
+        "absent": (sizes.T @ (1 - has)).ravel(),
+        "participants": (holds.T.astype(np.intp) @ has).ravel(),
+    }
+    return native_table({name: list(column) for name, column in columns.items()}, backend)

@@ -1,0 +1,1 @@
+"""What institutions agree on and keep in a federation, without any engine."""

@@ -1,0 +1,192 @@
+"""A participant's own side of a federation: its table, how it clusters, and what it keeps. Nothing of this comes from a job.
+
+In the kit's folder the participant keeps ``labels.csv`` (of the latest run; those of each in ``labels/``),
+``releases.jsonl`` and the question that a later one refers to.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from intarsia._files import write_atomically
+from intarsia.core.types import IntArray
+from intarsia.exceptions import InputError, ProtocolError, SettingError, quote
+from intarsia.federation.site_settings import LocalSettings, read_settings
+from intarsia.participant import Gate, Journal, Responder, participant_for
+from intarsia.protocol.catalogue import tag_of
+from intarsia.protocol.messages import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode
+from intarsia.tables import ParquetTable, take_in
+from intarsia.tables.files import NEED_ALL_ROWS, Source, large, read, sources
+
+LABELS, FOLDER_OF_LABELS = "labels.csv", "labels"
+_RUN = re.compile(r"[0-9a-f]{16}")
+_AT_A_TIME = 1 << 18  # labels that are written
+_CLUSTERER = re.compile(r"[A-Z][A-Za-z]+")
+
+
+def local_algorithm(text: str | None) -> Any:
+    """A clusterer of scikit-learn from ``Name(setting=value, …)``; nothing else is looked up, and nothing evaluated."""
+    if text is None:
+        return None
+    import sklearn.cluster
+
+    try:
+        call = ast.parse(text, mode="eval").body
+        name, words = (call.func, call.keywords) if isinstance(call, ast.Call) else (call, [])
+        plain = isinstance(name, ast.Name) and _CLUSTERER.fullmatch(name.id) and not getattr(call, "args", ())
+        settings = {str(word.arg): ast.literal_eval(word.value) for word in words}
+        return getattr(sklearn.cluster, name.id)(**settings) if plain else _no_clusterer(text)  # type: ignore[attr-defined]
+    except (SyntaxError, ValueError, AttributeError, TypeError):
+        return _no_clusterer(text)
+
+
+def _no_clusterer(text: str) -> NoReturn:
+    raise SettingError(
+        "local must be a clusterer of scikit-learn with settings by name, as in HDBSCAN(min_cluster_size=20). "
+        f"Got {text!r} instead."
+    ) from None
+
+
+class Rows(NamedTuple):
+    """The columns that take part, and what names the rows."""
+
+    columns: dict[str, Any] | ParquetTable
+    ids: Iterable[Any] | None
+
+
+def read_rows(name: str, settings: LocalSettings) -> Rows:
+    """The participant's table, as far as it takes part."""
+    if not settings.table:
+        raise SettingError(
+            f"participant {name!r} has no table. Hint: intarsia participant serve --kit … --table data.csv"
+        )
+    (source,) = sources([f"{name}={settings.table}"])
+    source = Source(name, source.path)
+    whole = settings.local is not None or settings.missing in NEED_ALL_ROWS
+    if not whole and (stored := large(source)) is not None:
+        return _stored_rows(name, settings, stored)
+    columns = read(source, settings.id_column)
+    ids = None
+    if settings.id_column is not None:
+        if settings.id_column not in columns:
+            raise InputError(f"{name!r} has no column {settings.id_column!r}. It has {quote(columns)}.")
+        ids = columns.pop(settings.id_column).to_list()
+    if settings.columns:
+        if missing := [column for column in settings.columns if column not in columns]:
+            raise InputError(f"{name!r} has no column {quote(missing)}. It has {quote(columns)}.")
+        columns = {column: columns[column] for column in settings.columns}
+    return Rows(columns, ids)
+
+
+def _stored_rows(name: str, settings: LocalSettings, table: ParquetTable) -> Rows:
+    """The same for a table that is read piece by piece."""
+    names, own = table.column_names, settings.id_column
+    if missing := [column for column in (own, *(settings.columns or ())) if column is not None and column not in names]:
+        raise InputError(f"{name!r} has no column {quote(missing)}. It has {quote(names)}.")
+    kept = settings.columns or [column for column in names if column != own]
+    return Rows(table.only(kept), None if own is None else _Ids(table.only([own])))
+
+
+class _Ids:
+    """What names the rows of a stored table, read when it is written."""
+
+    def __init__(self, column: ParquetTable) -> None:
+        self._column = column
+
+    def __iter__(self) -> Iterator[Any]:
+        for part in self._column.batches():
+            yield from part.column(0).to_pylist()
+
+
+def participant_of(
+    name: str, settings: LocalSettings, columns: dict[str, Any] | ParquetTable, journal: Journal | None = None
+) -> Responder:
+    """The participant with these columns, behind its own rules; what it releases goes into the journal."""
+    held = take_in(columns, name, settings.missing)
+    gate = Gate(settings.release, journal)
+    return participant_for(held, local_algorithm(settings.local), settings.metric, settings.missing, gate)
+
+
+def load_participant(
+    name: str, settings: LocalSettings, journal: Journal | None = None
+) -> tuple[Responder, Iterable[Any] | None]:
+    """The participant with its table, and what names its rows."""
+    rows = read_rows(name, settings)
+    return participant_of(name, settings, rows.columns, journal), rows.ids
+
+
+class Site:
+    """A participant in its kit: answers a request, keeps its labels, and knows after a restart what it was asked before."""
+
+    def __init__(self, name: str, kit: Path, run: str) -> None:
+        if not _RUN.fullmatch(run):
+            raise ProtocolError("the job does not say which run it is of.")
+        self._labels, self._kept = kit / LABELS, kit / "intarsia" / f"{run}.summarize"
+        self._own_labels = kit / FOLDER_OF_LABELS / f"{run}.csv"  # which no other run can overwrite
+        self._kept.parent.mkdir(exist_ok=True)
+        journal = Journal(kit / "intarsia" / "released.jsonl")
+        self._participant, self._ids = load_participant(name, read_settings(kit / "local"), journal)
+        self._summarized = False
+        self.asked = ""  # the kind of the last request
+
+    def answer(self, data: bytes) -> Reply:
+        """The reply to an encoded request; a failure if it is none of ours."""
+        self.asked = ""
+        try:
+            request = decode_request(data)
+        except ProtocolError as error:
+            return Failure(error=ProtocolError.__name__, message=f"participant {self._participant.name!r}: {error}")
+        self.asked = tag_of(request)
+        if isinstance(request, Assign) and not self._summarized:
+            self._recall()
+        reply = self._participant.handle(request)
+        if not isinstance(reply, Failure):
+            self._remember(request)
+        return reply
+
+    def _remember(self, request: Request) -> None:
+        if isinstance(request, Summarize):
+            write_atomically(self._kept, encode(request))
+            self._summarized = True
+        labels = self._participant.labels
+        if isinstance(request, Label | Assign) and labels is not None:
+            self._own_labels.parent.mkdir(exist_ok=True)
+            for path in (self._own_labels, self._labels):
+                write_labels(path, labels, self._ids)
+
+    def _recall(self) -> None:
+        """Cluster again as before: groups refer to clusters that another process found."""
+        try:
+            request = decode_request(self._kept.read_bytes())
+        except (OSError, ProtocolError):
+            return  # the participant says itself that it knows no clusters
+        self._summarized = not isinstance(self._participant.handle(request), Failure)
+
+
+def write_labels(path: Path, labels: IntArray, ids: Iterable[Any] | None) -> None:
+    """The global cluster of every row, for the participant alone."""
+    write_atomically(path, _lines(labels, ids))
+
+
+def _lines(labels: IntArray, ids: Iterable[Any] | None) -> Iterator[bytes]:
+    named, nobody = iter(range(len(labels)) if ids is None else ids), object()
+    for start in range(0, max(len(labels), 1), _AT_A_TIME):
+        some = labels[start : start + _AT_A_TIME].tolist()
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        if not start:
+            rows.writerow(["row" if ids is None else "id", "cluster"])
+        names = list(islice(named, len(some)))
+        if len(names) < len(some):
+            raise InputError("there are fewer names of rows than labels: the table was changed meanwhile.")
+        rows.writerows(zip(names, some, strict=True))
+        yield text.getvalue().encode()
+    if next(named, nobody) is not nobody:
+        raise InputError("there are more names of rows than labels: the table was changed meanwhile.")

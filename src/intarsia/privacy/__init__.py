@@ -1,0 +1,1 @@
+"""What may leave a participant, and the record of what left."""

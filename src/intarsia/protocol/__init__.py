@@ -1,0 +1,1 @@
+"""What travels between the coordinator and a participant."""

@@ -1,0 +1,99 @@
+"""Densities on their way: from what core computes with to what a message holds, and back, with a check of what came in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from intarsia.core.densities.gaussian import Block, Density, Dirichlet, Discrete, Gaussian, LowRankGaussian
+from intarsia.core.distances import LARGEST
+from intarsia.core.types import FloatArray
+from intarsia.protocol.messages import (
+    AnyDensity,
+    Array,
+    DirichletDensity,
+    DiscreteBlock,
+    DiscreteDensity,
+    GaussianDensity,
+    LowRankDensity,
+)
+
+_SQUARES = LARGEST**2 * 2.0**53  # sums of squares may be as large as such sums get
+_MOST_OUTCOMES = 10_000
+
+
+def packed(density: Density) -> AnyDensity:
+    """What travels of a density; the mean of a Gaussian is the cluster's centroid, which travels anyway."""
+    match density:
+        case Gaussian(_, covariance):
+            return GaussianDensity(covariance=covariance)
+        case LowRankGaussian(_, diagonal, factors):
+            return LowRankDensity(diagonal=diagonal, factors=factors)
+        case Dirichlet(alpha, total):
+            return DirichletDensity(alpha=alpha, total=float(total))
+        case Discrete(blocks):
+            return DiscreteDensity(blocks=tuple(DiscreteBlock(b.columns, b.outcomes, b.probabilities) for b in blocks))
+
+
+def unpacked(density: AnyDensity, mean: FloatArray) -> Density:
+    """The density of a cluster with this centroid; :func:`problem_of` has nothing against it."""
+    match density:
+        case GaussianDensity(covariance=covariance):
+            return Gaussian(mean, covariance)
+        case LowRankDensity(diagonal=diagonal, factors=factors):
+            return LowRankGaussian(mean, diagonal, factors)
+        case DirichletDensity(alpha=alpha, total=total):
+            return Dirichlet.of(alpha, total)
+        case DiscreteDensity(blocks=blocks):
+            return Discrete(tuple(Block(b.columns, b.outcomes, b.probabilities) for b in blocks))
+
+
+def problem_of(density: AnyDensity, d: int) -> str | None:
+    """What is wrong with a density over d features that came in a message; None if nothing."""
+    match density:
+        case GaussianDensity(covariance=covariance):
+            return _problem_of_gaussian(covariance, d)
+        case LowRankDensity(diagonal=diagonal, factors=factors):
+            fits = diagonal.shape == (d,) and factors.ndim == 2 and len(factors) == d and factors.shape[1] <= d
+            if not fits or not _is_moderate(diagonal, _SQUARES) or not _is_moderate(factors, np.sqrt(_SQUARES)):
+                return "a covariance of the wrong shape, or far too large"
+            return "a negative variance" if (diagonal < 0).any() else None
+        case DirichletDensity(alpha=alpha, total=total):
+            good = alpha.shape == (d,) and _is_moderate(alpha, 1e9) and bool((alpha >= 0).all()) and bool(alpha.any())
+            return None if good and 0 < total <= LARGEST else "a Dirichlet density that is none"
+        case DiscreteDensity(blocks=blocks):
+            return _problem_of_discrete(blocks, d)
+
+
+def _problem_of_gaussian(covariance: Array, d: int) -> str | None:
+    if covariance.shape not in {(d,), (d, d)}:
+        return "a covariance of the wrong shape"
+    if not _is_moderate(covariance, _SQUARES):
+        return "a covariance that is not finite or far too large"
+    variances = covariance if covariance.ndim == 1 else np.diagonal(covariance)
+    if (variances < 0).any():
+        return "a negative variance"
+    symmetric = covariance.ndim == 1 or np.allclose(covariance, covariance.T, rtol=1e-6)
+    return None if symmetric else "a covariance that is not symmetric"
+
+
+def _problem_of_discrete(blocks: tuple[DiscreteBlock, ...], d: int) -> str | None:
+    for block in blocks:
+        n, width = len(block.probabilities) if block.probabilities.ndim == 1 else 0, block.columns.size
+        if (
+            block.columns.ndim != 1
+            or not 0 < n <= _MOST_OUTCOMES
+            or block.outcomes.shape != (n, width)
+            or block.columns.dtype.kind != "i"
+        ):
+            return "a discrete density of the wrong shape"
+        share = block.probabilities
+        if not _is_moderate(block.outcomes, LARGEST) or not _is_moderate(share, 1.0) or (share < 0).any():
+            return "a discrete density that is not finite"
+        if abs(float(share.sum()) - 1.0) > 1e-9:
+            return "probabilities that do not add up to 1"
+    columns = np.concatenate([np.zeros(0, dtype=np.intp), *(block.columns for block in blocks)])
+    return None if np.array_equal(np.sort(columns), np.arange(d)) else "a discrete density of other columns"
+
+
+def _is_moderate(values: Array, most: float) -> bool:
+    return values.dtype.kind == "f" and bool((np.abs(values) <= most).all())

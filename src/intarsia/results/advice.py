@@ -1,0 +1,122 @@
+"""What a careful colleague would mention about a run that worked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from intarsia.core.distances import extent_of
+from intarsia.core.features import indicator, indicators, near_misses
+from intarsia.exceptions import AssumptionWarning, FeatureNameWarning, UnitsWarning, quote
+from intarsia.results.assumptions import AssumptionReport
+from intarsia.results.outcome import Outcome
+
+MANY_ROUNDS = 10  # fewer were meant to be few
+RESTLESS = 0.01  # of the extent of all local centroids
+FAR_APART = 100.0  # a feature that reaches a hundred times farther than the typical one decides alone
+
+
+def advice(
+    names_of: Mapping[str, Sequence[str]],
+    levels_of: Mapping[str, Mapping[str, Sequence[str]]],
+    outcome: Outcome,
+    report: AssumptionReport,
+) -> Iterator[tuple[type[Warning], str]]:
+    """Kinds and texts of the warnings that this run deserves."""
+    for column, left, right in _without_common_levels(levels_of):
+        yield (
+            FeatureNameWarning,
+            (
+                f"{left!r} and {right!r} have no level of {column!r} in common ({quote(levels_of[left][column], 3)} and "
+                f"{quote(levels_of[right][column], 3)}), so that they are as different there as can be. "
+                "Hint: do they write the same levels in different ways?"
+            ),
+        )
+    last = outcome.rounds[-1].movement if outcome.rounds else 0.0
+    if not outcome.converged and len(outcome.rounds) >= MANY_ROUNDS and last > RESTLESS:
+        yield (
+            AssumptionWarning,
+            (
+                f"the rounds did not come to rest: in the last of {len(outcome.rounds)} the centroids still moved by "
+                f"{last:.1%} of their extent. Hint: a higher max_rounds, or local=None if a local algorithm was given."
+            ),
+        )
+    alike = [
+        f"{a!r} ({b}) and {c!r} ({d})" for a, b, c, d in near_misses(names_of) if not _in_one_table(a, c, names_of)
+    ]
+    if alike:
+        yield (
+            FeatureNameWarning,
+            (
+                f"{len(alike)} pair(s) of columns look alike but count as different features: {'; '.join(alike[:5])}. "
+                "Hint: rename one of each pair if they mean the same."
+            ),
+        )
+    if outcome.model.units is None and (dominant := _dominant_features(outcome)):
+        yield (
+            UnitsWarning,
+            (
+                f"{len(dominant)} feature(s) reach over {FAR_APART:.0f} times farther than the typical one and decide "
+                f"nearly alone: {quote(dominant)}. Hint: scale='standard' if units differ."
+            ),
+        )
+    if report.unstructured:
+        yield (
+            AssumptionWarning,
+            (
+                f"{len(report.unstructured)} participant(s) show no clusters of their own while most others do: "
+                f"{quote(report.unstructured)}. They may hold fewer clusters than they were cut into. "
+                f"Hint: n_local_clusters={{{report.unstructured[0]!r}: 1}} if it is known to hold one."
+            ),
+        )
+    if report.case is None:
+        yield (
+            AssumptionWarning,
+            (
+                f"neither Assumption 1 nor Assumption 2 of the method holds: {report.explain()}. The answer may still "
+                "be good. Hint: fewer clusters, or participants that see what is missing; see result.assumptions."
+            ),
+        )
+
+
+def known_of(outcome: Outcome) -> tuple[dict[str, tuple[str, ...]], dict[str, dict[str, tuple[str, ...]]]]:
+    """Every participant's columns with all indicators, and the levels that some row of its own has, from summaries alone."""
+    space, local = outcome.model.space, outcome.local_centroids
+    names_of, levels_of = {}, {}
+    owner, there = outcome.owner, local.seen & (local.values != 0.0)
+    for i, name in enumerate(outcome.participants):
+        held = {f for f, some in zip(space.names, there[owner == i].any(axis=0), strict=True) if some}
+        levels = {
+            column: tuple(level for level in own if indicator(column, level) in held)
+            for column, own in outcome.model.levels.items()
+        }
+        levels_of[name] = {column: own for column, own in levels.items() if own}
+        inside = set(indicators(outcome.model.levels))
+        numbers = [f for f, mine in zip(space.names, outcome.masks[i], strict=True) if mine and f not in inside]
+        names_of[name] = (*numbers, *levels_of[name], *indicators(levels_of[name]))
+    return names_of, levels_of
+
+
+def _without_common_levels(levels_of: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[tuple[str, str, str]]:
+    """Columns of categories, each with the first two participants that have no level in common."""
+    for column in sorted({column for levels in levels_of.values() for column in levels}):
+        owners = [name for name, levels in levels_of.items() if column in levels]
+        for left, right in combinations(owners, 2):
+            if not set(levels_of[left][column]) & set(levels_of[right][column]):
+                yield column, left, right
+                break
+
+
+def _in_one_table(left: str, right: str, names_of: Mapping[str, Sequence[str]]) -> bool:
+    """Whether somebody has both names, and so means two things by them."""
+    return any(left in names and right in names for names in names_of.values())
+
+
+def _dominant_features(outcome: Outcome) -> list[str]:
+    width = extent_of(outcome.local_centroids.values, outcome.local_centroids.seen).width
+    if not (width > 0).any():
+        return []
+    typical = float(np.median(width[width > 0]))
+    return [name for name, reach in zip(outcome.model.space.names, width, strict=True) if reach > FAR_APART * typical]

@@ -1,0 +1,93 @@
+"""Who has what, and what tells a cluster from the others: facts about an outcome, from summaries alone."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from intarsia.core.features import indicators
+from intarsia.results.outcome import Outcome
+
+LEAST_WITHIN = 0.01  # of the deviation over all rows
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How a feature tells a cluster from all others: ``difference`` is in standard deviations within clusters.
+
+    They count as at least a hundredth of the deviation over all rows, so that a difference is never more than about 100.
+    """
+
+    cluster: int
+    feature: str
+    mean: float
+    mean_of_others: float
+    difference: float
+    participants: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Covered:
+    """What one participant has of one column: ``absent`` if it has no such column at all, else how many cells are filled.
+
+    ``missing`` is the share of its rows that lack a value in a column that it has; NaN where the column is absent.
+    """
+
+    participant: Hashable
+    column: str
+    rows: int
+    filled: int
+    absent: bool
+
+    @property
+    def missing(self) -> float:
+        """The share of rows without a value."""
+        return float("nan") if self.absent else 1.0 - self.filled / self.rows
+
+
+def coverage_of(outcome: Outcome, names: tuple[str, ...], keys: Mapping[str, Hashable]) -> tuple[Covered, ...]:
+    """Participants × columns; a column of categories is one column, whatever its levels."""
+    if outcome.coverage is None:  # a file from before it was kept
+        return ()
+    model, found = outcome.model, []
+    whole = {feature: column for column, own in model.levels.items() for feature in indicators({column: own})}
+    columns = {whole.get(name, name): int(model.space.index([name])[0]) for name in names}
+    for i, participant in enumerate(outcome.participants):
+        for column, m in columns.items():
+            filled, rows = int(outcome.coverage.filled[i, m]), int(outcome.coverage.rows[i])
+            found.append(Covered(keys[participant], column, rows, filled, not outcome.masks[i, m]))
+    return tuple(found)
+
+
+def separations(outcome: Outcome, names: tuple[str, ...]) -> tuple[Separation, ...]:
+    """Every cluster and feature that it and another cluster know, the largest difference first."""
+    model, index = outcome.model, outcome.model.space.index(names)
+    seen, counts = model.centroids.seen[:, index], model.centroids.counts[:, index]
+    values = np.where(seen, model.values[:, index], 0.0)
+    variances, cells = (part[:, index] for part in model.spread)
+    total = counts.sum(axis=0)
+    inside = (cells * variances).sum(axis=0) / np.maximum(cells.sum(axis=0), 1.0)
+    own = np.where(seen, model.centroids.values[:, index], 0.0)
+    mean = (counts * own).sum(axis=0) / np.where(total > 0, total, 1.0)
+    between = (counts * np.square(own - mean)).sum(axis=0) / np.where(total > 0, total, 1.0)
+    # sums around the mean of all keep the digits when values are large and close together
+    middle = mean * model.scale[index] + model.shift[index]
+    offsets = np.where(seen, values - middle, 0.0)
+    others = total - counts
+    comparable = seen & (seen.sum(axis=0) > 1) & (others > 0) & model.extent.varies[index]
+    rest = middle + ((counts * offsets).sum(axis=0) - counts * offsets) / np.where(others > 0, others, 1.0)
+    least = LEAST_WITHIN * np.sqrt(inside + between)
+    within = np.maximum(np.sqrt(inside), least)
+    size = np.divide((values - rest) / model.scale[index], within, out=np.zeros(values.shape), where=least > 0)
+    masks = outcome.masks[:, index]
+    who = {
+        m: tuple(outcome.participants[i] for i in np.flatnonzero(masks[:, m]))
+        for m in np.flatnonzero(comparable.any(axis=0)).tolist()
+    }
+    found = [
+        Separation(k, names[m], float(values[k, m]), float(rest[k, m]), float(size[k, m]), who[m])
+        for m, k in np.argwhere(comparable.T).tolist()
+    ]
+    return tuple(sorted(found, key=lambda s: (-abs(s.difference), s.cluster, s.feature)))

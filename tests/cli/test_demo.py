@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import intarsia
+from intarsia.cli import demo
+from intarsia.datasets import load_heart_disease
+from intarsia.exceptions import SettingError
+
+
+def test_the_hospitals_are_as_published():
+    hospitals = load_heart_disease()
+    assert {k: len(v) for k, v in hospitals.diagnosis.items()} == {
+        "cleveland": 303, "hungary": 294, "switzerland": 123, "long_beach": 200,
+    }  # fmt: skip
+    assert {k: int(v.sum()) for k, v in hospitals.diagnosis.items()} == {
+        "cleveland": 139, "hungary": 106, "switzerland": 115, "long_beach": 149,
+    }  # fmt: skip
+    everything = set(hospitals.tables["cleveland"])
+    absent = {name: everything - set(table) for name, table in hospitals.tables.items()}
+    assert absent == {
+        "cleveland": set(),
+        "hungary": {"slope", "ca", "thal"},
+        "switzerland": {"chol", "fbs", "ca"},
+        "long_beach": {"slope", "ca", "thal"},
+    }
+    for table in hospitals.tables.values():
+        assert not np.any(np.asarray(table["trestbps"]) == 0)
+        assert not np.any(np.asarray(table.get("chol", [np.nan])) == 0)
+
+
+@pytest.mark.parametrize(
+    ("backend", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame), ("pyarrow", pa.Table)]
+)
+def test_the_hospitals_come_as_any_kind_of_table(backend, kind):
+    tables = load_heart_disease(backend).tables
+    assert all(isinstance(table, kind) for table in tables.values())
+    result = intarsia.cluster(tables, 2, scale="standard", missing="observed", random_state=0)
+    assert result.n_clusters == 2
+
+
+def test_a_backend_that_is_not_installed_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr("intarsia.tables.frame.find_spec", lambda _: None)
+    with pytest.raises(SettingError, match="pip install polars"):
+        load_heart_disease("polars")
+
+
+def test_an_unknown_backend_is_refused():
+    with pytest.raises(SettingError, match="backend must be"):
+        load_heart_disease("excel")
+
+
+def test_the_clusters_separate_the_diagnosis_that_was_never_shown():
+    hospitals = load_heart_disease()
+    for seed in range(5):
+        result = intarsia.cluster(hospitals.tables, 2, scale="standard", missing="observed", random_state=seed)
+        low, high = sorted(demo.share_diseased(hospitals, result))
+        assert low < 0.30
+        assert high > 0.80
+        assert not np.isnan(result.centroids).any()
+
+
+def test_the_demo_shows_every_part_and_draws_a_picture(tmp_path, capsys):
+    demo.main(["--svg", str(tmp_path / "demo.svg")])
+    out = capsys.readouterr().out
+    for part in (
+        "Who sees what",
+        "over all 13 columns",
+        "Sizes per hospital",
+        "Agreement with the diagnosis",
+        "CC BY 4.0",
+    ):
+        assert part in out
+    for way in ("Algorithm 1", "Algorithm 2", "impute by mean", "5 neighbours", "on its own"):
+        assert way in out
+    assert (tmp_path / "demo.svg").read_text().startswith("<svg")
+
+
+def test_intarsia_beats_hospitals_on_their_own_and_is_near_to_pooling():
+    hospitals = load_heart_disease()
+    settings = {"scale": "standard", "missing": "observed", "random_state": 0}
+    runs = [intarsia.cluster(hospitals.tables, 2, method=m, **settings) for m in ("federated", "one_shot")]
+    scores = {score.way: score.accuracy for score in demo.scores(hospitals, *runs)}
+    ours = scores["Intarsia, federated (Algorithm 1)"]
+    assert ours > scores["each hospital on its own, k-means"] + 0.05
+    assert ours > max(score for way, score in scores.items() if way.startswith("pool")) - 0.02
+
+
+@pytest.mark.filterwarnings("ignore::intarsia.AssumptionWarning")
+@pytest.mark.parametrize("method", ["federated", "one_shot"])
+def test_two_clusters_are_seen_in_the_hospitals(method):
+    tables = intarsia.datasets.load_heart_disease().tables
+    assert intarsia.cluster(tables, "auto", method=method, random_state=3).n_clusters == 2

@@ -1,0 +1,172 @@
+"""Consent: a form to be read and filled in, which counts for what it says and nothing else."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+
+from intarsia.cli import main
+from intarsia.cli import participant as commands
+from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
+from intarsia.federation.consent import LATER, form_of, terms_of
+from intarsia.federation.site import participant_of, read_rows
+from intarsia.federation.site_settings import LocalSettings, write_settings
+from intarsia.federation.study_file import Study
+from intarsia.privacy.policy import ReleasePolicy
+from intarsia.protocol.catalogue import fields_of, rows_behind, tag_of
+
+STUDY = Study("heart", ("a", "b"), n_clusters=2, settings={"random_state": 0, "n_local_clusters": {"a": 2, "b": 3}})
+
+
+@pytest.fixture
+def kit(tmp_path):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(40, 2)) + 9 * (np.arange(40) % 2)[:, None]
+    table = pl.DataFrame({"patient": [f"p{n}" for n in range(40)], "x": values[:, 0], "y 1": values[:, 1]})
+    table.write_csv(tmp_path / "data.csv")
+    for folder in ("local", "startup"):
+        (tmp_path / folder).mkdir()
+    write_settings(tmp_path / "local", LocalSettings(id_column="patient", release=ReleasePolicy(7)))
+    (tmp_path / "startup" / "fed_client.json").write_text('{"client": {"fqsn": "a"}}')
+    (tmp_path / "study.json").write_bytes(msgspec.json.encode(STUDY))
+    return tmp_path
+
+
+@pytest.fixture
+def intarsia(kit, capsys, monkeypatch):
+    """A command of the participant's, and what it says; a site that would start is noted in the kit instead."""
+    monkeypatch.setattr(commands, "engine", lambda: None)
+    monkeypatch.setattr(commands, "check_certificates", lambda _: None)
+    monkeypatch.setattr(commands, "become", lambda *_: (kit / "started").touch())
+
+    def run(command, *words, rc=0):
+        with pytest.raises(SystemExit) as end:
+            main(["participant", command, "--kit", str(kit), "--table", str(kit / "data.csv"), *map(str, words)])
+        said = capsys.readouterr()
+        assert end.value.code == rc, said.err
+        return " ".join((said.out if rc == 0 else said.err).split())
+
+    return run
+
+
+def fill_in(form, by="Dr. Who", on="2026-11-15"):
+    text = form.read_text()
+    form.write_text(text.replace('agreed_by = ""', f'agreed_by = "{by}"').replace('\non = ""', f'\non = "{on}"'))
+
+
+def test_a_form_says_what_would_leave_and_counts_once_it_is_filled_in(kit, intarsia):
+    form = kit / "form.toml"
+    intarsia("preview", "--form", form)
+    said = tomllib.loads(form.read_text())
+    assert (said["agreed_by"], said["on"]) == ("", "")
+    assert (said["study"], said["participant"], said["server"]) == ("heart", "a", "localhost:8102")
+    assert (said["table"], said["columns"], said["n_clusters"]) == ("data.csv", ["x", "y 1"], 2)
+    assert said["release"]["min_cluster_size"] == 7
+    assert said["settings"]["n_local_clusters"] == {"a": 2, "b": 3}
+    assert said["leaves"]["reply.summary"]["sizes"] == 20
+    assert said["leaves"]["reply.refinement"]["refined.values"] == "at least 7"
+    assert "'agreed_by', 'on' must be filled in" in intarsia("serve", "--consent", form, rc=1)
+    assert not (kit / "consent.toml").exists()
+    fill_in(form, on="")
+    assert "'on' must be filled in" in intarsia("serve", "--consent", form, rc=1)
+    fill_in(form)
+    intarsia("serve", "--consent", form)
+    assert (kit / "started").exists()
+    assert (kit / "consent.toml").read_text() == form.read_text()
+    intarsia("serve", "--consent", kit / "consent.toml")  # as after a restart
+    assert "is there already" in intarsia("preview", "--form", form, rc=1)
+
+
+def test_consent_to_something_else_does_not_count_and_what_differs_is_named(kit, intarsia):
+    form = kit / "form.toml"
+    intarsia("preview", "--form", form)
+    fill_in(form)
+    said = intarsia("serve", "--consent", form, "--min-cluster-size", 3, "--allow-extremes", rc=1)
+    assert "[release] min_cluster_size: 7 there, 3 now; [release] allow_extremes: False there, True now." in said
+    said = intarsia("serve", "--consent", form, "-c", "x", "--round-counts-to", 1, rc=1)
+    assert "something else: columns: 'y 1' there and not now." in said
+    pl.DataFrame({"patient": ["p"] * 40, "x": range(40), "y 1": range(40), "new": range(40)}).write_csv(
+        kit / "data.csv"
+    )
+    assert "something else: columns: 'new' now and not there." in intarsia("serve", "--consent", form, rc=1)
+    for study, what in (
+        (replace(STUDY, name="lungs"), "study: 'heart' there, 'lungs' now"),
+        (replace(STUDY, host="x.org"), "server: 'localhost:8102' there, 'x.org:8102' now"),
+        (replace(STUDY, n_clusters="auto"), "n_clusters: 2 there, 'auto' now"),
+        (
+            replace(STUDY, settings={"random_state": 0}),
+            "[settings] n_local_clusters: {'a': 2, 'b': 3} there, nothing now",
+        ),
+    ):
+        (kit / "study.json").write_bytes(msgspec.json.encode(study))
+        assert what in intarsia("serve", "--consent", form, rc=1)
+    assert not (kit / "started").exists()
+    assert not (kit / "consent.toml").exists()
+
+
+@pytest.mark.parametrize("text", ["", "agreed_by = 'x'\non = 2026-11-15\nstudy = 'heart'", "x", "agreed_by = 3"])
+def test_a_file_that_is_no_form_is_refused(text, kit, intarsia):
+    (kit / "form.toml").write_text(text)
+    said = intarsia("serve", "--consent", kit / "form.toml", rc=1)
+    assert "is not a form of consent: it has no" in said or "is not TOML" in said
+    assert "cannot be read" in intarsia("serve", "--consent", kit / "nothing.toml", rc=1)
+
+
+def test_nobody_to_ask_is_no_consent_and_at_a_terminal_it_is_kept_who_agreed(kit, intarsia, monkeypatch):
+    assert "nobody is there to agree" in intarsia("serve", rc=1)
+
+    class Terminal:
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(commands.sys, "stdin", Terminal())
+    monkeypatch.setattr(commands.getpass, "getuser", lambda: "keeper")
+    monkeypatch.setattr(commands.typer, "confirm", lambda *_, **__: True)
+    assert "columns that take part: x, y" in intarsia("serve")
+    said = tomllib.loads((kit / "consent.toml").read_text())
+    assert said["agreed_by"].startswith("keeper, at the terminal of ")
+    assert said["on"][:2] == "20"
+    assert said["columns"] == ["x", "y 1"]
+
+
+def test_consent_is_to_a_study(kit, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["participant", "preview", "--table", str(kit / "data.csv"), "-c", "x", "--form", str(kit / "f.toml")])
+    assert end.value.code == 1
+    assert "consent is to a study" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [FederatedAlgorithm(n_clusters=2), FederatedAlgorithm(n_clusters=2, model="mixture"), OneShotAlgorithm(2)],
+)
+def test_the_form_names_every_field_of_every_message_of_a_run(algorithm, kit):
+    """Numbers of rows behind later messages come true as well."""
+    settings = LocalSettings(str(kit / "data.csv"), id_column="patient", release=ReleasePolicy(7))
+    held = participant_of("a", settings, read_rows("a", settings).columns)
+    method = "one_shot" if isinstance(algorithm, OneShotAlgorithm) else "federated"
+    step, kinds = algorithm.start(("a",)), {}
+    while step.result is None:
+        reply = held.handle(step.requests["a"])
+        behind = rows_behind(reply)
+        named = {h.path for h in fields_of(reply) if h.entries and h.path in behind}
+        assert all(behind[path] >= 7 for path in named)
+        kinds.setdefault(tag_of(reply), set()).update(named)
+        step = algorithm.advance(step.state, {"a": reply})
+    later = {kind: named for kind, named in kinds.items() if kind not in ("reply.description", "reply.summary")}
+    assert set(later) == set(LATER[method])
+    assert all(named <= set(LATER[method][kind]) for kind, named in later.items())
+
+
+def test_names_of_any_kind_survive_in_a_form(tmp_path):
+    columns = ['a"b', "c\\d", "e\nf", "g\x7fh", "ö, [x]"]
+    terms = terms_of(STUDY, "a", LocalSettings("/d/a.csv"), columns)
+    said = tomllib.loads(form_of(terms, [{"message": "reply.x", "fields": [{"field": "a.b", "fewest_rows": None}]}]))
+    assert said["columns"] == columns
+    assert json.dumps(said["leaves"]["reply.x"]) == '{"a.b": "no rows: names and settings"}'
