@@ -30,7 +30,7 @@ from intarsia.core.grouping.agglomeration import agglomerate
 from intarsia.core.grouping.search import search_forces
 from intarsia.core.randomness import stream
 from intarsia.results.metrics import aggregation_accuracy
-from intarsia.runtime import drive
+from intarsia.runtime.drive import drive
 
 LINKAGES = ("smallest distance", "smallest average", "average", "force", "increase of variance")
 EXPONENTS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0)

@@ -36,7 +36,8 @@ from intarsia.results.metrics import (
     optimal_masked_centroids,
 )
 from intarsia.results.outcome import Outcome
-from intarsia.runtime import InProcessRuntime, drive
+from intarsia.runtime.drive import drive
+from intarsia.runtime.in_process import InProcessRuntime
 from intarsia.tables.frame import read_table
 
 PRINTED = {"step_size": 0.8, "max_rounds": 3, "tol": 0.0, "refinement": "plain", "n_rivals": 0}  # the paper's F and α

@@ -32,8 +32,8 @@ from intarsia.protocol.messages import (
     decode_request,
     encode,
 )
-from intarsia.runtime import InProcessRuntime, drive
-from intarsia.runtime.drive import AbsentError, exception_of
+from intarsia.runtime.drive import AbsentError, drive, exception_of
+from intarsia.runtime.in_process import InProcessRuntime
 from intarsia.tables.frame import read_table
 
 ALGORITHMS = [

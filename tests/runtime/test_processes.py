@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 import intarsia
 from intarsia import FederatedClustering, OneShotClustering, ReleasePolicy
 from intarsia.exceptions import LocalAlgorithmError, SettingError, TooFewRowsError
-from intarsia.runtime import parallel
+from intarsia.runtime import processes
 
 
 def tables(n=5):
@@ -67,13 +67,13 @@ class Locked(KMeans):
 def workers(monkeypatch):
     """Every pool of processes that was started."""
     started = []
-    kind = parallel.ProcessPoolExecutor
+    kind = processes.ProcessPoolExecutor
 
     def start(*given, **settings):
         started.append(kind(*given, **settings))
         return started[-1]
 
-    monkeypatch.setattr(parallel, "ProcessPoolExecutor", start)
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", start)
     yield started
     for executor in started:
         assert executor._flags.shutdown
@@ -170,8 +170,8 @@ def test_a_number_of_processes_that_makes_no_sense(n_jobs):
 
 
 def test_processes_have_their_share_of_the_threads(monkeypatch):
-    monkeypatch.setattr(parallel, "cpu_count", lambda: 8)
+    monkeypatch.setattr(processes, "cpu_count", lambda: 8)
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    shares = parallel._few_threads(2)
+    shares = processes._few_threads(2)
     assert (shares["MKL_NUM_THREADS"], shares["OMP_NUM_THREADS"]) == ("4", "1")

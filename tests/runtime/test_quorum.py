@@ -14,8 +14,10 @@ from intarsia.participant import Participant
 from intarsia.protocol.messages import Description, Failure, LocalSummary
 from intarsia.results import model_file
 from intarsia.results.outcome import RunRecord
-from intarsia.runtime import InProcessRuntime, Recorder, Transcript, drive
-from intarsia.runtime.drive import AbsentError
+from intarsia.runtime.drive import AbsentError, drive
+from intarsia.runtime.in_process import InProcessRuntime
+from intarsia.runtime.recorder import Recorder
+from intarsia.runtime.transcript import Transcript
 from intarsia.tables.frame import read_table
 
 WHO = {"a": "xy", "b": "yz", "c": "zx", "d": "xyw"}

@@ -16,7 +16,11 @@ from intarsia.exceptions import IntarsiaError, TooFewRowsError, TranscriptError
 from intarsia.participant import Participant
 from intarsia.protocol.messages import Failure, encode
 from intarsia.results import model_file
-from intarsia.runtime import InProcessRuntime, Recorder, Transcript, drive, transcript
+from intarsia.runtime import transcript
+from intarsia.runtime.drive import drive
+from intarsia.runtime.in_process import InProcessRuntime
+from intarsia.runtime.recorder import Recorder
+from intarsia.runtime.transcript import Transcript
 from intarsia.tables.frame import read_table
 
 ALGORITHMS = [

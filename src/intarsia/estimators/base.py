@@ -31,7 +31,10 @@ from intarsia.exceptions import MissingCellsError, SettingError, TooFewRowsError
 from intarsia.privacy.policy import OPEN, ReleasePolicy
 from intarsia.results.advice import advice
 from intarsia.results.assumptions import check_assumptions
-from intarsia.runtime import InProcessRuntime, Joining, ParallelRuntime, Recorder, Watcher, drive
+from intarsia.runtime.drive import Watcher, drive
+from intarsia.runtime.in_process import InProcessRuntime
+from intarsia.runtime.processes import Joining, ParallelRuntime
+from intarsia.runtime.recorder import Recorder
 from intarsia.tables import AnyTable, take_in
 from intarsia.tables.frame import Table, read_table, settle_missing, table_of
 

@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 from intarsia._version import __version__
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.results.outcome import RunRecord
-from intarsia.runtime import Recorder
+from intarsia.runtime.recorder import Recorder
 
 _FEW = 20  # values of a list
 VERSIONS = {
