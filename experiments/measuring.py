@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from intarsia.protocol.messages import LocalSummary, Reply, Request, Summarize, encode
 from sklearn.metrics import adjusted_rand_score
 
 import intarsia
@@ -26,7 +27,6 @@ from intarsia.core.kmeans import lloyd
 from intarsia.datasets import Split
 from intarsia.participant import Participant
 from intarsia.protocol.densities import unpacked
-from intarsia.protocol.messages import LocalSummary, Reply, Request, Summarize, encode
 from intarsia.results.assumptions import order_preservation_rate
 from intarsia.results.metrics import (
     aggregation_accuracy,

@@ -22,7 +22,7 @@ from intarsia.cli import progress
 from intarsia.cli.forecast import Forecast, Left, forecast_for
 from intarsia.cli.progress import Watch, duration, few, harmless, time_left
 from intarsia.estimators import FederatedClustering, OneShotClustering
-from intarsia.protocol.messages import Describe, Description, Summarize
+from intarsia.protocol import Describe, Description, Summarize
 from intarsia.results.outcome import RoundInfo
 
 

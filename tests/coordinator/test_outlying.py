@@ -10,7 +10,7 @@ import pytest
 
 import intarsia
 from intarsia.participant import Participant
-from intarsia.protocol.messages import LocalSummary, Refinement
+from intarsia.protocol import LocalSummary, Refinement
 from intarsia.report.data import State
 from intarsia.results import model_file
 

@@ -15,7 +15,7 @@ import threading
 
 import msgspec
 
-from intarsia.protocol.messages import decode_reply, decode_request
+from intarsia.protocol import decode_reply, decode_request
 from tests.e2e.federations import ENVIRONMENT, INTARSIA, Federation, free_port
 
 _INIT = """

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from intarsia.exceptions import ProtocolError
-from intarsia.protocol.messages import Failure, encode
+from intarsia.protocol import Failure, encode
 from tests.hostile import Hostile
 
 pytest.importorskip("nvflare")

@@ -14,8 +14,7 @@ import intarsia
 pytest.importorskip("nvflare")
 pytest.importorskip("psutil")
 
-from intarsia.protocol.catalogue import tag_of
-from intarsia.protocol.messages import Reply, Request
+from intarsia.protocol import Reply, Request, tag_of
 from intarsia.runtime.transcript import Answer, _read
 from tests.e2e.captures import ANY_TAG, Overheard, decoded, messages_in
 

@@ -13,7 +13,7 @@ import pytest
 import intarsia
 from intarsia.participant import Gate, Participant
 from intarsia.privacy.policy import ReleasePolicy
-from intarsia.protocol.messages import encode
+from intarsia.protocol import encode
 from intarsia.tables.frame import read_table
 
 pytest.importorskip("nvflare")

@@ -19,7 +19,8 @@ from intarsia.federation.site import participant_of, read_rows
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.federation.study_file import Study
 from intarsia.privacy.policy import ReleasePolicy
-from intarsia.protocol.catalogue import fields_of, rows_behind, tag_of
+from intarsia.protocol import tag_of
+from intarsia.protocol.catalogue import fields_of, rows_behind
 
 STUDY = Study("heart", ("a", "b"), n_clusters=2, settings={"random_state": 0, "n_local_clusters": {"a": 2, "b": 3}})
 

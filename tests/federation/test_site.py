@@ -22,7 +22,7 @@ from intarsia.federation.site import Site, local_algorithm
 from intarsia.federation.site_settings import LocalSettings, read_settings, write_settings
 from intarsia.federation.study_file import Study, as_json, digest_of, from_json, read_study
 from intarsia.privacy.policy import OPEN, ReleasePolicy
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     Assign,
     Centres,
     Describe,

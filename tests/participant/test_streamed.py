@@ -32,7 +32,7 @@ from intarsia.federation.site import Site
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.participant import Gate, Participant, StreamedParticipant
 from intarsia.privacy.policy import ReleasePolicy
-from intarsia.protocol.messages import Assign, Centres, Columns, Describe, Failure, Label, Refine, Summarize, encode
+from intarsia.protocol import Assign, Centres, Columns, Describe, Failure, Label, Refine, Summarize, encode
 from intarsia.tables import kinds_in, open_stream, parquet, scan_parquet, streamed, survey
 from intarsia.tables.frame import read_table, settle_missing
 

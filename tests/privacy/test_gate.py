@@ -16,8 +16,7 @@ from intarsia.exceptions import ReleaseError, SettingError, TooFewRowsError
 from intarsia.participant import Gate, Journal, Participant
 from intarsia.privacy.gate import hidden_sizes
 from intarsia.privacy.policy import OPEN
-from intarsia.protocol.catalogue import rows_behind
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     Assign,
     Centres,
     Columns,
@@ -30,6 +29,7 @@ from intarsia.protocol.messages import (
     decode_reply,
     encode,
 )
+from intarsia.protocol.catalogue import rows_behind
 from intarsia.tables.frame import read_table
 
 

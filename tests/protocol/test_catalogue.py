@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import intarsia
-from intarsia.protocol.catalogue import Held, differences, fields_of, rows_behind
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     Assign,
     Description,
     DiscreteBlock,
@@ -17,6 +16,7 @@ from intarsia.protocol.messages import (
     Refined,
     Refinement,
 )
+from intarsia.protocol.catalogue import Held, differences, fields_of, rows_behind
 
 
 def _summary(**more):

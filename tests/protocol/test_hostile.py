@@ -26,8 +26,7 @@ from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.participant import Gate, Journal, Participant
 from intarsia.participant.limits import most_centres
 from intarsia.privacy.policy import OPEN, ReleasePolicy
-from intarsia.protocol.catalogue import fields_of, rows_behind
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     Assign,
     Centres,
     Describe,
@@ -42,6 +41,7 @@ from intarsia.protocol.messages import (
     decode_request,
     encode,
 )
+from intarsia.protocol.catalogue import fields_of, rows_behind
 from intarsia.results import model_file
 from intarsia.runtime.drive import exception_of, phase_of
 from intarsia.runtime.recorder import Recorder
@@ -53,7 +53,7 @@ EVERY = 80  # replies that were let in, one run goes on to its end
 PHASES = ("describe", "summarize", "refine", "label", "assign")
 FEWEST = 5
 NUMBER = re.compile(
-    r"\d\.\d{3}|\d{5}(?!\d* (?:centroids|local clusters|global clusters|sets))(?!\d*; this side speaks)"
+    r"\d\.\d{3}|\d{5}(?!\d* (?:centroids|local clusters|global clusters|sets))(?!\d*; this installation)"
 )
 LONGEST, LARGEST = (
     30.0,
@@ -365,7 +365,7 @@ def test_names_and_what_is_kept_back_are_checked(moments):
 
 
 def test_a_failure_with_a_text_without_end_is_no_message():
-    with pytest.raises(ProtocolError, match="far too long"):
+    with pytest.raises(ProtocolError, match="longer than 10000 letters"):
         decode_reply(encode(Failure(error="InputError", message="x" * 20_000)))
 
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from intarsia.exceptions import ProtocolError
-from intarsia.protocol import messages
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     Assign,
     Centres,
     Columns,
@@ -25,6 +24,7 @@ from intarsia.protocol.messages import (
     Labelled,
     LocalSummary,
     LowRankDensity,
+    Message,
     Moments,
     Refine,
     Refined,
@@ -111,7 +111,7 @@ def test_a_request_is_not_a_reply():
 
 
 def test_another_protocol_version_is_refused_by_number():
-    with pytest.raises(ProtocolError, match="version 99; this side speaks 1"):
+    with pytest.raises(ProtocolError, match="version 99; this installation supports version 1"):
         decode_request(encode(Describe(protocol=99)))
 
 
@@ -147,7 +147,7 @@ def test_damaged_messages_are_refused_or_read_as_messages(message, data):
     raw = raw[: data.draw(st.integers(0, len(raw)))]
     for decode in (decode_request, decode_reply):
         try:
-            assert isinstance(decode(bytes(raw)), messages.Message)
+            assert isinstance(decode(bytes(raw)), Message)
         except ProtocolError:
             pass
 

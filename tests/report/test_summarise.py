@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import intarsia
 from intarsia.core.distances import extent_of, rescaled_distances
-from intarsia.protocol.messages import AnyDensity, Message, Reply, Request
+from intarsia.protocol import AnyDensity, Message
+from intarsia.protocol.catalogue import replies, requests
 from intarsia.report.data import State
 from intarsia.report.layout import flat_layout, quick_distances, rough_layout
 from intarsia.report.words import MEANINGS, MESSAGES
@@ -43,7 +44,7 @@ def _parts(kind):
     return [part for each in nested for part in _parts(each)] if nested else [kind]
 
 
-@pytest.mark.parametrize("kind", typing.get_args(Request) + typing.get_args(Reply))
+@pytest.mark.parametrize("kind", requests() + replies())
 def test_every_field_of_every_message_has_a_meaning(kind):
     tag = kind.__struct_config__.tag
     assert MESSAGES[tag]

@@ -9,7 +9,7 @@ import intarsia
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, TooFewRowsError
 from intarsia.participant import Participant
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     Assign,
     Centres,
     Columns,
@@ -247,7 +247,7 @@ def coded(columns=(0, 1), share=(0.5, 0.5), outcome=1.0):
 
 
 def changed_moments(reply):
-    from intarsia.protocol.messages import Moments
+    from intarsia.protocol import Moments
 
     return Moments(count=np.ones(9), mean=np.ones(9), m2=np.ones(9))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import InputError, LocalAlgorithmError, ProtocolError
 from intarsia.participant import Participant
-from intarsia.protocol.messages import Description, Failure, LocalSummary
+from intarsia.protocol import Description, Failure, LocalSummary
 from intarsia.results import model_file
 from intarsia.results.outcome import RunRecord
 from intarsia.runtime.drive import AbsentError, drive

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import IntarsiaError, TooFewRowsError, TranscriptError
 from intarsia.participant import Participant
-from intarsia.protocol.messages import Failure, encode
+from intarsia.protocol import Failure, encode
 from intarsia.results import model_file
 from intarsia.runtime import transcript
 from intarsia.runtime.drive import drive

@@ -21,7 +21,7 @@ from intarsia.exceptions import IntarsiaError, ReleaseError, SettingError
 if TYPE_CHECKING:
     from intarsia.federation.site_settings import LocalSettings
     from intarsia.federation.study_file import Study
-    from intarsia.protocol.messages import Reply
+    from intarsia.protocol import Reply
 
 NAME = "you"
 _ASKED = {"query.describe", "query.summarize"}
@@ -271,8 +271,7 @@ def _messages(settings: LocalSettings, study: Study, name: str) -> Seen:
     from intarsia.federation.consent import terms_of
     from intarsia.federation.release_rules import forbidden, rounds_beyond
     from intarsia.federation.site import participant_of, read_rows
-    from intarsia.protocol.catalogue import tag_of
-    from intarsia.protocol.messages import Failure
+    from intarsia.protocol import Failure, tag_of
     from intarsia.runtime.drive import exception_of
 
     algorithm, _ = algorithm_of(study)
@@ -312,8 +311,8 @@ def _show_rules(settings: LocalSettings) -> None:
 def _as_json(reply: Reply) -> dict[str, Any]:
     import msgspec
 
-    from intarsia.protocol.catalogue import fields_of, rows_behind, tag_of
-    from intarsia.protocol.messages import encode
+    from intarsia.protocol import encode, tag_of
+    from intarsia.protocol.catalogue import fields_of, rows_behind
 
     behind = rows_behind(reply)
     fields = [

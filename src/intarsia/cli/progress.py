@@ -18,7 +18,7 @@ from rich.text import Text
 from intarsia.cli.forecast import Forecast, Left
 
 if TYPE_CHECKING:  # for their names alone; they would load much
-    from intarsia.protocol.messages import Reply, Request
+    from intarsia.protocol import Reply, Request
     from intarsia.results.outcome import RoundInfo
 
 PHASES = {

@@ -39,8 +39,7 @@ from intarsia.exceptions import (
     about,
     quote,
 )
-from intarsia.protocol.densities import unpacked
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     MOST_JOINT_LEVELS,
     Columns,
     Description,
@@ -50,6 +49,7 @@ from intarsia.protocol.messages import (
     Reply,
     Request,
 )
+from intarsia.protocol.densities import unpacked
 from intarsia.results.outcome import Coverage, GlobalModel, LocalCluster, Outcome, RoundInfo
 
 EXPONENT, SOFTENING = 2.0, 0.01  # of the force between local clusters

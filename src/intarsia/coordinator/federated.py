@@ -55,7 +55,7 @@ from intarsia.core.grouping.objective import CentroidProblem
 from intarsia.core.grouping.search import margins, search_centroids
 from intarsia.core.types import IntArray
 from intarsia.exceptions import IntarsiaError, ProtocolError, about
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     MOST_SETS,
     Centres,
     Describe,

@@ -12,8 +12,7 @@ from intarsia.core.features import indicators
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.core.units import QUANTILES
 from intarsia.exceptions import ProtocolError, TooFewClustersError, about, quote
-from intarsia.protocol.densities import problem_of
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     MOST_JOINT_LEVELS,
     MOST_LOCAL_CLUSTERS,
     Description,
@@ -29,6 +28,7 @@ from intarsia.protocol.messages import (
     Refinement,
     Reply,
 )
+from intarsia.protocol.densities import problem_of
 
 M = TypeVar("M", bound=Message)
 _MOST_ROWS = 2**53  # counts are exact up to here

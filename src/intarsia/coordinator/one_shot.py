@@ -56,7 +56,7 @@ from intarsia.core.mixture import pooled_squares
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import DisjointFeaturesError, TooFewClustersError
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     Assign,
     Centres,
     Describe,

@@ -12,7 +12,7 @@ import numpy as np
 from intarsia.coordinator.base import Study
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.types import BoolArray, FloatArray
-from intarsia.protocol.messages import Refined
+from intarsia.protocol import Refined
 
 
 def stretched(

@@ -20,8 +20,7 @@ from intarsia.core.types import IntArray
 from intarsia.exceptions import InputError, ProtocolError, SettingError, quote
 from intarsia.federation.site_settings import LocalSettings, read_settings
 from intarsia.participant import Gate, Journal, Responder, participant_for
-from intarsia.protocol.catalogue import tag_of
-from intarsia.protocol.messages import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode
+from intarsia.protocol import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode, tag_of
 from intarsia.tables import ParquetTable, take_in
 from intarsia.tables.files import NEED_ALL_ROWS, Source, large, read, sources
 

@@ -20,7 +20,7 @@ from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolErro
 from intarsia.participant.clusterers import Chosen, LocalAlgorithm, Rows, Units, choose_labels
 from intarsia.participant.limits import check_asked
 from intarsia.privacy.gate import Cells, Gate
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     MOST_JOINT_LEVELS,
     MOST_SETS,
     Assign,

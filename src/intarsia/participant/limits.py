@@ -5,7 +5,7 @@ from __future__ import annotations
 from intarsia.core.densities.gaussian import DENSITIES
 from intarsia.core.units import SCALES
 from intarsia.exceptions import ProtocolError
-from intarsia.protocol.messages import MOST_LOCAL_CLUSTERS, Assign, Describe, Label, Refine, Request, Summarize
+from intarsia.protocol import MOST_LOCAL_CLUSTERS, Assign, Describe, Label, Refine, Request, Summarize
 
 MOST_ITERATIONS = 1000  # of a local algorithm in one round; one that has not come to rest by then never will
 _MOST_CENTRES = 10_000

@@ -31,7 +31,7 @@ from intarsia.participant.clusterers import LEFT_OUT, NOISE, Chosen, LocalAlgori
 from intarsia.participant.limits import MOST_ITERATIONS, most_centres
 from intarsia.participant.summary import summarize
 from intarsia.privacy.gate import Cells, Crossing, Gate, crossing
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     Assign,
     Centres,
     Columns,

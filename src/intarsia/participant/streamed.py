@@ -42,8 +42,7 @@ from intarsia.participant.clusterers import LocalAlgorithm, Rows, Units
 from intarsia.participant.limits import MOST_ITERATIONS, most_centres
 from intarsia.participant.summary import closeness_of, refuse_categories
 from intarsia.privacy.gate import Cells, Crossing, Gate
-from intarsia.protocol.densities import packed
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     Assign,
     Columns,
     Describe,
@@ -59,6 +58,7 @@ from intarsia.protocol.messages import (
     Summarize,
     encode,
 )
+from intarsia.protocol.densities import packed
 from intarsia.tables import StreamedTable, TablePieces
 
 _TOLERANCE = 1e-4  # of the mean variance: how far centres may move in the last pass, as scikit-learn has it

@@ -16,8 +16,8 @@ from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import DensityError, quote
 from intarsia.participant.clusterers import Chosen
 from intarsia.privacy.gate import Gate
+from intarsia.protocol import LocalSummary, Moments, Summarize
 from intarsia.protocol.densities import packed
-from intarsia.protocol.messages import LocalSummary, Moments, Summarize
 from intarsia.tables.frame import Table
 
 MOST_PROXIES = 1000

@@ -29,8 +29,7 @@ from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import ReleaseError, TooFewRowsError, quote
 from intarsia.participant.clusterers import LEFT_OUT, Rows
 from intarsia.privacy.policy import OPEN, ReleasePolicy
-from intarsia.protocol.catalogue import fields_of, rows_behind, tag_of
-from intarsia.protocol.messages import (
+from intarsia.protocol import (
     Array,
     Describe,
     Description,
@@ -43,7 +42,9 @@ from intarsia.protocol.messages import (
     Request,
     Summarize,
     encode,
+    tag_of,
 )
+from intarsia.protocol.catalogue import fields_of, rows_behind
 from intarsia.tables import StreamedTable
 from intarsia.tables.frame import Category, Table, without_empty_columns
 

@@ -1,1 +1,57 @@
-"""What travels between the coordinator and a participant."""
+"""What travels between the coordinator and a participant: requests, replies, and how they become bytes."""
+
+from __future__ import annotations
+
+from intarsia.protocol.catalogue import decode_reply, decode_request
+from intarsia.protocol.centres import Centres, Gaussians
+from intarsia.protocol.densities import (
+    AnyDensity,
+    DirichletDensity,
+    DiscreteBlock,
+    DiscreteDensity,
+    GaussianDensity,
+    LowRankDensity,
+)
+from intarsia.protocol.describe import Describe, Description
+from intarsia.protocol.failure import Failure
+from intarsia.protocol.label import Assign, Label, Labelled
+from intarsia.protocol.layout import MOST_JOINT_LEVELS, Columns, Moments
+from intarsia.protocol.refine import MOST_SETS, Refine, Refined, Refinement
+from intarsia.protocol.summarize import MOST_LOCAL_CLUSTERS, LocalSummary, Summarize
+from intarsia.protocol.wire import Array, Exchange, Message, Reply, Request, encode, tag_of
+
+__all__ = [
+    "MOST_JOINT_LEVELS",
+    "MOST_LOCAL_CLUSTERS",
+    "MOST_SETS",
+    "AnyDensity",
+    "Array",
+    "Assign",
+    "Centres",
+    "Columns",
+    "Describe",
+    "Description",
+    "DirichletDensity",
+    "DiscreteBlock",
+    "DiscreteDensity",
+    "Exchange",
+    "Failure",
+    "GaussianDensity",
+    "Gaussians",
+    "Label",
+    "Labelled",
+    "LocalSummary",
+    "LowRankDensity",
+    "Message",
+    "Moments",
+    "Refine",
+    "Refined",
+    "Refinement",
+    "Reply",
+    "Request",
+    "Summarize",
+    "decode_reply",
+    "decode_request",
+    "encode",
+    "tag_of",
+]

@@ -13,22 +13,55 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from intarsia.protocol.messages import (
-    Array,
-    Description,
-    DiscreteDensity,
-    Labelled,
-    LocalSummary,
-    Message,
-    Moments,
-    Refinement,
-    Reply,
-    Request,
-)
+from intarsia.exceptions import ProtocolError
+from intarsia.protocol.densities import DiscreteDensity
+from intarsia.protocol.describe import DESCRIBE, Description
+from intarsia.protocol.failure import MOST_TEXT, Failure
+from intarsia.protocol.label import ASSIGN, LABEL, Labelled
+from intarsia.protocol.layout import Moments
+from intarsia.protocol.refine import REFINE, Refinement
+from intarsia.protocol.summarize import SUMMARIZE, LocalSummary
+from intarsia.protocol.wire import Array, Exchange, Message, Reply, Request, decode
 
 _NUMBER = 8  # bytes
 _MOST_ROWS = 2**53  # counts are exact up to here
 _CELLS = 1  # a smallest or largest cell, or a quantile, is some row's
+
+
+_EXCHANGES = [DESCRIBE, SUMMARIZE, REFINE, LABEL, ASSIGN]
+
+
+def register(exchange: Exchange) -> None:
+    """Add an exchange to those that both sides understand."""
+    _EXCHANGES.append(exchange)
+
+
+def exchanges() -> tuple[Exchange, ...]:
+    """All exchanges, in the order in which a run goes through them."""
+    return tuple(_EXCHANGES)
+
+
+def requests() -> tuple[type[Request], ...]:
+    """The classes of all requests."""
+    return tuple(exchange.request for exchange in _EXCHANGES)
+
+
+def replies() -> tuple[type[Reply], ...]:
+    """The classes of all replies."""
+    return (*dict.fromkeys(exchange.reply for exchange in _EXCHANGES), Failure)
+
+
+def decode_request(data: bytes) -> Request:
+    """Return the request that the bytes contain, or raise a ProtocolError."""
+    return decode(data, requests())
+
+
+def decode_reply(data: bytes) -> Reply:
+    """Return the reply that the bytes contain, or raise a ProtocolError."""
+    reply = decode(data, replies())
+    if isinstance(reply, Failure) and max(len(reply.error), len(reply.message)) > MOST_TEXT:
+        raise ProtocolError(f"the text of a failure is longer than {MOST_TEXT} letters")
+    return reply
 
 
 @dataclass(frozen=True)
@@ -38,11 +71,6 @@ class Held:
     path: str
     entries: int | None
     n_bytes: int
-
-
-def tag_of(message: Request | Reply) -> str:
-    """What kind of message it is: query.… or reply.…"""
-    return str(type(message).__struct_config__.tag)
 
 
 def fields_of(message: Request | Reply) -> Iterator[Held]:

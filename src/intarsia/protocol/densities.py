@@ -7,18 +7,47 @@ import numpy as np
 from intarsia.core.densities.gaussian import Block, Density, Dirichlet, Discrete, Gaussian, LowRankGaussian
 from intarsia.core.distances import LARGEST
 from intarsia.core.types import FloatArray
-from intarsia.protocol.messages import (
-    AnyDensity,
-    Array,
-    DirichletDensity,
-    DiscreteBlock,
-    DiscreteDensity,
-    GaussianDensity,
-    LowRankDensity,
-)
+from intarsia.protocol.wire import Array, Part
 
 _SQUARES = LARGEST**2 * 2.0**53  # sums of squares may be as large as such sums get
 _MOST_OUTCOMES = 10_000
+
+
+class GaussianDensity(Part, frozen=True, tag_field="kind", tag="gaussian"):
+    """Around the centroid: 1-d for a diagonal covariance, 2-d for a full one."""
+
+    covariance: Array
+
+
+class LowRankDensity(Part, frozen=True, tag_field="kind", tag="low_rank"):
+    """Around the centroid: a covariance of diag(diagonal) + factors factorsᵀ."""
+
+    diagonal: Array
+    factors: Array
+
+
+class DirichletDensity(Part, frozen=True, tag_field="kind", tag="dirichlet"):
+    """Shares of a total."""
+
+    alpha: Array
+    total: float
+
+
+class DiscreteBlock(Part, frozen=True):
+    """Columns that are drawn together: outcomes × columns, and their probabilities."""
+
+    columns: Array
+    outcomes: Array
+    probabilities: Array
+
+
+class DiscreteDensity(Part, frozen=True, tag_field="kind", tag="discrete"):
+    """Independent draws of codes and levels."""
+
+    blocks: tuple[DiscreteBlock, ...]
+
+
+AnyDensity = GaussianDensity | LowRankDensity | DirichletDensity | DiscreteDensity
 
 
 def packed(density: Density) -> AnyDensity:

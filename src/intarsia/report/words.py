@@ -147,7 +147,11 @@ MEANINGS: dict[str, dict[str, str]] = {
         "counts": "filled cells of each global cluster and feature",
         "squares": "sum of squared deviations of these cells from the centroid",
     },
-    "reply.failure": {"error": "kind of the failure", "message": "what went wrong, without data"},
+    "reply.failure": {
+        "suppressed": _SUPPRESSED,
+        "error": "kind of the failure",
+        "message": "what went wrong, without data",
+    },
 }
 
 

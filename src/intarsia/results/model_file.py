@@ -5,7 +5,7 @@
     8 bytes   INTARSIA
     2 bytes   version of this layout, big-endian; 2
     32 bytes  SHA-256 of what follows
-    the rest  one MessagePack map, :class:`Stored`; arrays as in :mod:`intarsia.protocol.messages`
+    the rest  one MessagePack map, :class:`Stored`; arrays as in :mod:`intarsia.protocol.wire`
 
 A file holds what the coordinator knows: model, local clusters, rounds. Labels belong to whoever holds the rows, and are in
 it only if asked for.
@@ -30,7 +30,7 @@ from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.grouping.agglomeration import MergeTree
 from intarsia.core.units import SCALES
 from intarsia.exceptions import ModelFileError, OutputError, ProtocolError, SettingError
-from intarsia.protocol.messages import Array, expect_array, pack_array, unpack_array
+from intarsia.protocol.wire import Array, expect_array, pack_array, unpack_array
 from intarsia.results.outcome import Aggregation, Coverage, GlobalModel, LocalCluster, Outcome, RoundInfo, RunRecord
 
 MAGIC = b"INTARSIA"

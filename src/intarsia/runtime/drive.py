@@ -19,8 +19,7 @@ from intarsia.exceptions import (
     about,
     quote,
 )
-from intarsia.protocol.catalogue import tag_of
-from intarsia.protocol.messages import Failure, Reply, Request
+from intarsia.protocol import Failure, Reply, Request, tag_of
 from intarsia.results.outcome import Outcome, RoundInfo
 from intarsia.runtime.transcript import Transcript
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from intarsia.core.types import IntArray
 from intarsia.participant import Responder
-from intarsia.protocol.messages import Failure, Reply, Request
+from intarsia.protocol import Failure, Reply, Request
 from intarsia.runtime.drive import Arrived, Watcher, exception_of, phase_of
 
 

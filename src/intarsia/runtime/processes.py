@@ -20,7 +20,7 @@ from intarsia.core.distances import Metric
 from intarsia.exceptions import LocalAlgorithmError, SettingError
 from intarsia.participant import Gate, Responder, participant_for
 from intarsia.privacy.policy import ReleasePolicy
-from intarsia.protocol.messages import Failure, Reply, Request
+from intarsia.protocol import Failure, Reply, Request
 from intarsia.runtime.drive import Arrived, Watcher, exception_of, phase_of
 from intarsia.runtime.in_process import Labels
 from intarsia.tables import AnyTable

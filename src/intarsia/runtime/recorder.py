@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from intarsia.protocol.catalogue import differences, fields_of, rows_behind, tag_of
-from intarsia.protocol.messages import Failure, Refinement, Reply, Request, encode
+from intarsia.protocol import Failure, Refinement, Reply, Request, encode, tag_of
+from intarsia.protocol.catalogue import differences, fields_of, rows_behind
 from intarsia.results.outcome import Exchange, RoundInfo, Sent, Suppressed
 from intarsia.runtime.drive import Watcher
 

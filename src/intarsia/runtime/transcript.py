@@ -29,7 +29,7 @@ import msgspec
 
 from intarsia._files import TEMPORARY, lock, sync_folder, write_atomically
 from intarsia.exceptions import OutputError, ProtocolError, TranscriptError, quote
-from intarsia.protocol.messages import Failure, Reply, Request, decode_reply, encode
+from intarsia.protocol import Failure, Reply, Request, decode_reply, encode
 
 _MAGIC = b"INTARSIA-RUN-1\n"
 _DIGEST = 32

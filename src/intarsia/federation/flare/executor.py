@@ -16,7 +16,7 @@ from intarsia.federation.flare.filter import ANSWERS, MESSAGE
 from intarsia.federation.flare.job import TASK
 from intarsia.federation.flare.locks import lock_job
 from intarsia.federation.site import Site
-from intarsia.protocol.messages import Failure, encode
+from intarsia.protocol import Failure, encode
 
 
 class Answering(Executor):

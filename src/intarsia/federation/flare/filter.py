@@ -18,8 +18,8 @@ from nvflare.apis.shareable import Shareable
 
 from intarsia.exceptions import ProtocolError, ReleaseError
 from intarsia.federation.flare.starter import LIMIT
-from intarsia.protocol.catalogue import fields_of, rows_behind, tag_of
-from intarsia.protocol.messages import Failure, Reply, decode_reply, encode
+from intarsia.protocol import Failure, Reply, decode_reply, encode, tag_of
+from intarsia.protocol.catalogue import fields_of, rows_behind
 
 MESSAGE, ANSWERS = "intarsia.message", "intarsia.answers"
 RELEASES = "releases.jsonl"

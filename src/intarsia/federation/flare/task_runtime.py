@@ -20,7 +20,7 @@ from intarsia.exceptions import FederationError, ProtocolError, quote
 from intarsia.federation.flare.filter import MESSAGE
 from intarsia.federation.flare.job import TASK
 from intarsia.federation.flare.presence import Presence
-from intarsia.protocol.messages import Reply, Request, decode_reply, encode
+from intarsia.protocol import Reply, Request, decode_reply, encode
 from intarsia.runtime.drive import Arrived, phase_of
 from intarsia.runtime.recorder import Recorder
 
