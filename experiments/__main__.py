@@ -87,7 +87,7 @@ def main() -> None:
         runner = commands.add_parser(command, help=text)
         runner.add_argument("--study", action="append", choices=sorted(STUDIES), help="only this one; may be repeated")
         runner.add_argument(
-            "--more", action="store_true", help="also what goes beyond the paper: empty cells, choosing K"
+            "--more", action="store_true", help="also what goes beyond the paper: missing values, choosing K"
         )
         runner.add_argument("--layout", choices=LAYOUTS, help="only this one")
         runner.add_argument(

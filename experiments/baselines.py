@@ -35,8 +35,9 @@ def centralised(split: Split, k: int, seed: int) -> np.ndarray:
 
 
 def each_alone(split: Split, k: int, seed: int) -> np.ndarray:  # noqa: ARG001
-    """k-means at every party, told how many classes it holds. Nothing says which cluster of one is which of another, so they
-    are matched by the truth: more than anybody has who goes alone.
+    """k-means at every participant, told how many classes it holds.
+
+    Clusters of different participants are matched by the truth, which nobody has who goes alone.
     """
     labels = np.empty(len(split.X), dtype=int)
     classes = np.unique(split.truth)
@@ -77,7 +78,7 @@ def stepmix(split: Split, k: int, seed: int) -> np.ndarray:
 
 
 def opimc(split: Split, k: int, seed: int) -> np.ndarray:
-    """One-pass incomplete multi-view clustering; a view is a set of columns that the same parties have."""
+    """One-pass incomplete multi-view clustering; a view is a set of columns that the same participants have."""
     import pandas as pd
     from imml.cluster import OPIMC
 
@@ -89,7 +90,7 @@ def opimc(split: Split, k: int, seed: int) -> np.ndarray:
 
 
 CENTRALISED = "centralised k-means, all columns"
-ALONE = "each party alone, matched by the truth"
+ALONE = "each participant alone, matched by the truth"
 MEAN = "pooled, mean imputation, k-means"
 NEIGHBOURS = "pooled, 5 nearest neighbours, k-means"
 ITERATIVE = "pooled, iterative imputation, k-means"

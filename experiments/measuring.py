@@ -122,7 +122,7 @@ def participants(split: Split, k: int, seed: int) -> tuple[list[Participant], fl
 
 
 def _bytes(split: Split) -> float:
-    """What each party would have to send to pool the rows, on average."""
+    """What each participant would have to send to pool the rows, on average."""
     return float(np.mean(np.bincount(split.participant) * split.masks.sum(axis=1) * 8))
 
 

@@ -93,7 +93,7 @@ def qmnist_split(
 
 
 def gaussian_split(layout: str, seed: int, how: str = "random", *, separation: float = 1.0) -> Case:
-    """Four parties with 300 rows each of four Gaussian clusters in 40 dimensions; about 13 features each in both layouts.
+    """Four participants with 300 rows each: four Gaussian clusters in 40 dimensions, about 13 features each in both layouts.
 
     Centres are standard normal times the separation, rows have unit variance around them.
     """

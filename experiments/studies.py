@@ -9,9 +9,9 @@ from importlib.util import find_spec
 
 from experiments.baselines import BASELINES, CENTRALISED, ITERATIVE, MASKED_LLOYD, NEIGHBOURS, STEPMIX
 from experiments.choosing_k import CASES, K_WAYS, measure_number
-from experiments.gaps import GAPS, measure_gaps
 from experiments.linkages import LINKAGES, SWEEP, measure_exponents, measure_linkages
 from experiments.measuring import CEILING, FEDERATED, FROM_OUTSIDE, K_CHOSEN, OURS, REFERENCES, Row, measure_ways
+from experiments.missing_values import MISSING_VALUES, measure_missing_values
 from experiments.splits import LAYOUTS, Case, K, dim_split, gaussian_split, har_split, qmnist_split
 
 UNSEEN = 1000  # QMNIST splits before this one were looked at while the method was made
@@ -33,7 +33,7 @@ class Study:
     at_most: Mapping[str | tuple[str, str], int] = field(default_factory=dict)
     splits: int = 100
     first: int = 0  # the seed of the first split
-    more: bool = False  # beyond the paper: gaps and K, which take another half hour
+    more: bool = False  # beyond the paper: missing values and K, which take another half hour
     measure: Callable[[Case, int, int, list[str]], Iterator[tuple[str, Row]]] = measure_ways
 
     def ways(self, layout: str, seed: int, *, quick: bool = False) -> list[str]:
@@ -96,10 +96,13 @@ STUDIES = {
             splits=30, first=UNSEEN,
         ),
         Study(
-            "Gaps in QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, GAPS, splits=10, first=UNSEEN, measure=measure_gaps,
-            more=True,
+            "Missing values in QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, MISSING_VALUES,
+            splits=10, first=UNSEEN, measure=measure_missing_values, more=True,
         ),
-        Study("Gaps in HAR", 2, har_split, HAR_FILE, GAPS, splits=10, measure=measure_gaps, more=True),
+        Study(
+            "Missing values in HAR", 2, har_split, HAR_FILE, MISSING_VALUES,
+            splits=10, measure=measure_missing_values, more=True,
+        ),
         *(_number(name) for name in CASES),
         Study("Linkages on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, LINKAGES, measure=measure_linkages),
         Study("Exponents on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, SWEEP, splits=20, measure=measure_exponents),

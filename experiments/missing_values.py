@@ -1,4 +1,4 @@
-"""What empty cells cost: the same splits with a share of all cells blanked at random."""
+"""What missing values cost: the same splits with a share of all cells blanked at random."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from intarsia.results.metrics import clustering_accuracy
 
 SHARES = (0.0, 0.1, 0.3)
 METHODS = {FEDERATED: "federated", ONE_SHOT: "one_shot"}
-GAPS = tuple(f"{way}, {share:.0%} blanked" for way in METHODS for share in SHARES)
+MISSING_VALUES = tuple(f"{way}, {share:.0%} blanked" for way in METHODS for share in SHARES)
 
 
 def blanked(X: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """The rows with so many of their cells empty; the cells of a smaller share are among those of a larger one."""
+    """The rows with this share of values removed; a larger share includes the values of a smaller one."""
     return np.where(np.random.default_rng([seed, 77]).random(X.shape) < share, np.nan, X)
 
 
-def measure_gaps(case: Case, k: int, seed: int, ways: list[str]) -> Iterator[tuple[str, Row]]:
+def measure_missing_values(case: Case, k: int, seed: int, ways: list[str]) -> Iterator[tuple[str, Row]]:
     """Accuracy of each way on one split."""
     for way, method in METHODS.items():
         for share in SHARES:
