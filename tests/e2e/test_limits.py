@@ -19,8 +19,8 @@ import psutil
 from nvflare.apis.shareable import Shareable
 
 from intarsia.federation.flare.filter import MESSAGE, Gate
-from intarsia.federation.flare.kit import study_of
 from intarsia.federation.flare.starter import LIMIT, LIMITS
+from intarsia.federation.kit_folder import study_of
 from intarsia.protocol import Failure, Labelled, decode_reply, encode
 from tests.e2e.federations import Federation
 from tests.e2e.test_locks import Where

@@ -25,7 +25,7 @@ from intarsia.exceptions import ProtocolError
 from intarsia.federation.flare.executor import Answering
 from intarsia.federation.flare.filter import ANSWERS, MESSAGE, Gate
 from intarsia.federation.flare.job import write_job
-from intarsia.federation.flare.kit import study_of
+from intarsia.federation.kit_folder import study_of
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.protocol import Describe, Failure, Labelled, decode_reply, encode
 from tests.e2e.federations import ENVIRONMENT, INTARSIA, Federation

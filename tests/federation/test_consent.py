@@ -115,7 +115,7 @@ def test_consent_to_something_else_does_not_count_and_what_differs_is_named(kit,
 def test_a_file_that_is_no_form_is_refused(text, kit, intarsia):
     (kit / "form.toml").write_text(text)
     said = intarsia("serve", "--consent", kit / "form.toml", rc=1)
-    assert "is not a form of consent: it has no" in said or "is not TOML" in said
+    assert "is not a form of consent: it has no" in said or "is not valid TOML" in said
     assert "cannot be read" in intarsia("serve", "--consent", kit / "nothing.toml", rc=1)
 
 

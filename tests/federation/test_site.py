@@ -11,14 +11,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.cluster import HDBSCAN
 
 from intarsia.cli import main
 from intarsia.cli.federation import _check_rules
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import InputError, ProtocolError, SettingError
 from intarsia.federation.release_rules import looser, rounds_beyond
-from intarsia.federation.site import Site, local_algorithm
+from intarsia.federation.site import Site
 from intarsia.federation.site_settings import LocalSettings, read_settings, write_settings
 from intarsia.federation.study_file import Study, as_json, digest_of, from_json, read_study
 from intarsia.privacy.policy import OPEN, ReleasePolicy
@@ -29,6 +28,7 @@ from intarsia.protocol import (
     Description,
     Failure,
     Labelled,
+    LocalSummary,
     Refine,
     Refinement,
     Summarize,
@@ -80,20 +80,20 @@ def test_settings_survive_writing(tmp_path):
             read_settings(tmp_path)
 
 
-def test_only_clusterers_of_scikit_learn_by_name_are_local_algorithms():
-    assert isinstance(local_algorithm("HDBSCAN(min_cluster_size=20)"), HDBSCAN)
-    assert local_algorithm(None) is None
-    for text in (
-        "__import__('os').system('x')",
-        "os",
-        "HDBSCAN(open('x'))",
-        "HDBSCAN(20)",
-        "k_means",
-        "Nothing()",
-        "1 +",
-    ):
-        with pytest.raises(SettingError, match="must be a clusterer"):
-            local_algorithm(text)
+@pytest.mark.parametrize(
+    "local",
+    [
+        "GaussianMixture(n_components=2)",
+        "KMedoids(n_clusters=2, metric='euclidean')",
+        "HDBSCAN(min_cluster_size=8, copy=True)",
+        "sklearn.cluster.Birch(n_clusters=2)",
+    ],
+)
+def test_a_site_clusters_with_any_clusterer_that_its_settings_name(local, kit):
+    write_settings(kit / "local", LocalSettings(str(kit / "data.csv"), id_column="patient", local=local))
+    reply = Site("a", kit, RUN).answer(encode(summarize()))
+    assert isinstance(reply, LocalSummary), reply
+    assert sorted(reply.sizes) == [20, 20]
 
 
 def test_labels_stay_in_the_kit_beside_the_ids(kit):
@@ -219,7 +219,7 @@ def test_a_job_that_names_no_algorithm_is_refused(what):
         ("participants = ['a']\nname = 's'\n[release]\nallow_medoids = true", "do not exist: 'allow_medoids'"),
         ("participants = ['a']\nname = 's'\n[release]\nround_counts_to = 50", "round_counts_to must not be above"),
         ("participants = 3\nname = 's'", "participants"),
-        ("x", "not TOML"),
+        ("x", "not valid TOML"),
     ],
 )
 def test_a_study_that_makes_no_sense_is_refused(text, why, tmp_path):

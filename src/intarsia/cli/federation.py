@@ -61,9 +61,9 @@ def engine() -> None:
     """Say what to install where the engine is missing."""
     import logging
 
-    from intarsia.federation.flare import need_engine
+    from intarsia.federation.flare.engine import check_engine
 
-    need_engine()
+    check_engine()
     logging.getLogger().addHandler(logging.NullHandler())  # the engine's own words help nobody; ours say what is wrong
 
 
@@ -80,8 +80,11 @@ def init(
     Example: [bold]intarsia federation init study.toml -o kits/[/]
     """
     engine()
-    from intarsia.federation.certificates.keys import Authority, certificate_of, fingerprint
-    from intarsia.federation.flare.kit import AUTHORITY, write_kits
+    from intarsia.federation.certificates.authority import Authority
+    from intarsia.federation.certificates.certificate import certificate_of
+    from intarsia.federation.certificates.keys import fingerprint
+    from intarsia.federation.flare.kit import write_kits
+    from intarsia.federation.kit_folder import AUTHORITY
     from intarsia.federation.study_file import read_study
 
     agreed = read_study(study)
@@ -112,8 +115,8 @@ def join_request(
     Example: [bold]intarsia federation join-request study.toml --name hungary[/]
     """
     engine()
-    from intarsia.federation.certificates.enrolment import ask
-    from intarsia.federation.flare.kit import name_of, study_of
+    from intarsia.federation.certificates.enrolment import write_request
+    from intarsia.federation.kit_folder import name_of, study_of
     from intarsia.federation.study_file import read_study
 
     if kit is not None and study is None:
@@ -122,7 +125,7 @@ def join_request(
         agreed, who = read_study(study), name
     else:
         raise SettingError("whose key is it? Hint: study.toml --name hungary, or --kit kit/ to renew a certificate.")
-    request, seen = ask(agreed, who, output)
+    request, seen = write_request(agreed, who, output)
     out.print(plain(f"send to the coordinator: {request}"), soft_wrap=True)
     out.print(plain(f"fingerprint, to be told over another way: {seen}"), soft_wrap=True)
     out.print(plain(f"The key in {output} stays: intarsia federation join needs it."), soft_wrap=True)
@@ -143,10 +146,11 @@ def approve(
     Example: [bold]intarsia federation approve hungary.request.pem[/]
     """
     engine()
+    from intarsia.federation.certificates.authority import Authority
     from intarsia.federation.certificates.enrolment import approve as sign
     from intarsia.federation.certificates.enrolment import approved_name, read_request
-    from intarsia.federation.certificates.keys import Authority, same_fingerprint
-    from intarsia.federation.flare.kit import study_of
+    from intarsia.federation.certificates.keys import same_fingerprint
+    from intarsia.federation.kit_folder import study_of
 
     who, study = Authority.read(authority), study_of(authority)
     asked = read_request(request, study, who, again=again)
@@ -179,9 +183,10 @@ def join(
     Example: [bold]intarsia federation join hungary.approved.json -o kit/[/]
     """
     engine()
-    from intarsia.federation.certificates.enrolment import join as make
+    from intarsia.federation.certificates.enrolment import join as enrol
+    from intarsia.federation.flare.kit import make_kit
 
-    done = make(approved, request, output, fingerprint)
+    done = enrol(approved, request, output, make_kit, fingerprint)
     out.print(plain(f"kit of {done.name}: {done.kit}, until {done.until:%Y-%m-%d}"), soft_wrap=True)
     out.print(plain(f"fingerprint of the authority: {done.authority}"), soft_wrap=True)
     out.print(plain(f"The key is in the kit now; {request} is not needed any more, and holds a copy: remove it."))
@@ -197,8 +202,8 @@ def renew(
     Example: [bold]intarsia federation renew --kit kits/server[/]
     """
     engine()
-    from intarsia.federation.certificates.keys import renew as sign
-    from intarsia.federation.flare.kit import study_of
+    from intarsia.federation.certificates.authority import renew as sign
+    from intarsia.federation.kit_folder import study_of
 
     out.print(plain(f"{kit} is good until {sign(kit, study_of(kit), authority):%Y-%m-%d}"), soft_wrap=True)
 
@@ -213,7 +218,7 @@ def certificates(
     Example: [bold]intarsia federation certificates --kit kits/server[/]
     """
     engine()
-    from intarsia.federation.certificates.keys import lifetimes
+    from intarsia.federation.certificates.lifetimes import lifetimes
 
     found = lifetimes(kit)
     if json:
@@ -226,7 +231,7 @@ def certificates(
 
 def check_certificates(kit: Path) -> None:
     """Warn where a certificate ends soon, and refuse where it has ended."""
-    from intarsia.federation.certificates.keys import check_lifetimes
+    from intarsia.federation.certificates.lifetimes import check_lifetimes
 
     for told in check_lifetimes(kit):
         _tell(f"Warning: {told}")
@@ -253,7 +258,8 @@ def start(kit: Kit) -> None:
     Example: [bold]intarsia federation start --kit kits/server[/]
     """
     engine()
-    from intarsia.federation.flare.kit import SERVER, command_of, name_of
+    from intarsia.federation.flare.kit import command_of
+    from intarsia.federation.kit_folder import SERVER, name_of
 
     if name_of(kit) != SERVER:
         raise SettingError(f"{kit} is not the server's kit, but that of {name_of(kit)!r}.")

@@ -231,7 +231,7 @@ def _settings(
     """What was said, and what was not as the kit's own file says."""
     from msgspec.structs import replace
 
-    from intarsia.federation.flare.kit import ANALYST, SERVER, name_of
+    from intarsia.federation.kit_folder import ANALYST, SERVER, name_of
     from intarsia.federation.release_rules import rules_from
     from intarsia.federation.site_settings import LocalSettings, read_settings
 
@@ -254,7 +254,7 @@ def _study_for(kit: Path | None, clusters: int | None = None, *, one_shot: bool 
     if kit is None:
         method = "one_shot" if one_shot else "federated"
         return Study("preview", (NAME, "others"), method, "auto" if clusters is None else clusters), NAME
-    from intarsia.federation.flare.kit import name_of, study_of
+    from intarsia.federation.kit_folder import name_of, study_of
 
     return study_of(kit), name_of(kit)
 

@@ -6,20 +6,20 @@ In the kit's folder the participant keeps ``labels.csv`` (of the latest run; tho
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from intarsia._files import write_atomically
 from intarsia.core.types import IntArray
 from intarsia.exceptions import InputError, ProtocolError, SettingError, quote
 from intarsia.federation.site_settings import LocalSettings, read_settings
 from intarsia.participant import Gate, Journal, Responder, participant_for
+from intarsia.participant.registry import clusterer_from_text
 from intarsia.protocol import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode, tag_of
 from intarsia.tables import ParquetTable, take_in
 from intarsia.tables.files import NEED_ALL_ROWS, Source, large, read, sources
@@ -27,30 +27,6 @@ from intarsia.tables.files import NEED_ALL_ROWS, Source, large, read, sources
 LABELS, FOLDER_OF_LABELS = "labels.csv", "labels"
 _RUN = re.compile(r"[0-9a-f]{16}")
 _AT_A_TIME = 1 << 18  # labels that are written
-_CLUSTERER = re.compile(r"[A-Z][A-Za-z]+")
-
-
-def local_algorithm(text: str | None) -> Any:
-    """A clusterer of scikit-learn from ``Name(setting=value, …)``; nothing else is looked up, and nothing evaluated."""
-    if text is None:
-        return None
-    import sklearn.cluster
-
-    try:
-        call = ast.parse(text, mode="eval").body
-        name, words = (call.func, call.keywords) if isinstance(call, ast.Call) else (call, [])
-        plain = isinstance(name, ast.Name) and _CLUSTERER.fullmatch(name.id) and not getattr(call, "args", ())
-        settings = {str(word.arg): ast.literal_eval(word.value) for word in words}
-        return getattr(sklearn.cluster, name.id)(**settings) if plain else _no_clusterer(text)  # type: ignore[attr-defined]
-    except (SyntaxError, ValueError, AttributeError, TypeError):
-        return _no_clusterer(text)
-
-
-def _no_clusterer(text: str) -> NoReturn:
-    raise SettingError(
-        "local must be a clusterer of scikit-learn with settings by name, as in HDBSCAN(min_cluster_size=20). "
-        f"Got {text!r} instead."
-    ) from None
 
 
 class Rows(NamedTuple):
@@ -110,7 +86,7 @@ def participant_of(
     """The participant with these columns, behind its own rules; what it releases goes into the journal."""
     held = take_in(columns, name, settings.missing)
     gate = Gate(settings.release, journal)
-    return participant_for(held, local_algorithm(settings.local), settings.metric, settings.missing, gate)
+    return participant_for(held, clusterer_from_text(settings.local), settings.metric, settings.missing, gate)
 
 
 def load_participant(

@@ -24,6 +24,7 @@ from nvflare.widgets.info_collector import InfoCollector
 from intarsia._files import write_atomically
 from intarsia._version import __version__
 from intarsia.exceptions import FederationError, IntarsiaError
+from intarsia.federation.flare.engine import ECHO_TOPIC, NETWORK_CHANNEL, check_engine
 from intarsia.federation.flare.presence import Presence
 from intarsia.federation.flare.task_runtime import FlareRuntime, ReturnedError, Terms
 from intarsia.federation.study_file import digest_of, from_json
@@ -35,7 +36,6 @@ from intarsia.runtime.transcript import InUseError, Transcript
 
 MODEL, ENDED = "model.intarsia", "ended.json"
 RUNS = "runs"  # in the server's kit: what outlives a job
-_NET, _ECHO = "_net_manager", "echo"  # of the engine: every process answers it
 _NOBODY = {CellCode.TIMEOUT, CellCode.TARGET_UNREACHABLE, CellCode.COMM_ERROR}
 PROGRESS = "intarsia"
 
@@ -56,6 +56,7 @@ class Coordinating(Controller):
         settings: dict[str, Any],
         not_awaited: list[str],
     ) -> None:
+        check_engine()
         super().__init__(task_check_period=0.05)
         self._what, self._settings = algorithm, settings
         self._terms = Terms(tuple(participants), quorum, deadline)
@@ -129,7 +130,12 @@ class Coordinating(Controller):
         if self._cell is None:
             return False
         reply = self._cell.core_cell.send_request(
-            channel=_NET, topic=_ECHO, target=name, request=Message(payload=b""), timeout=2.0, optional=True
+            channel=NETWORK_CHANNEL,
+            topic=ECHO_TOPIC,
+            target=name,
+            request=Message(payload=b""),
+            timeout=2.0,
+            optional=True,
         )
         code = None if reply is None else reply.get_header(MessageHeaderKey.RETURN_CODE)
         return code is not None and code not in _NOBODY

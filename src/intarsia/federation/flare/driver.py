@@ -27,8 +27,9 @@ from intarsia._files import lock, write_atomically
 from intarsia.coordinator import Algorithm
 from intarsia.exceptions import FederationError, IntarsiaError, SettingError, quote
 from intarsia.federation.flare.controller import ENDED, MODEL, PROGRESS
+from intarsia.federation.flare.engine import check_engine
 from intarsia.federation.flare.job import write_job
-from intarsia.federation.flare.kit import study_of
+from intarsia.federation.kit_folder import study_of
 
 _LOOK_EVERY = 0.5  # seconds
 _FINISHED = "FINISHED"
@@ -66,6 +67,7 @@ class Driver:
     """Whoever holds the analyst's kit."""
 
     def __init__(self, kit: Path, tell: Tell = lambda _: None) -> None:
+        check_engine()
         self.kit, self.study = kit.resolve(), study_of(kit)
         self._tell, self._last = tell, ""
         self._without: set[str] = set()

@@ -12,6 +12,7 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from intarsia.exceptions import IntarsiaError
+from intarsia.federation.flare.engine import check_engine
 from intarsia.federation.flare.filter import ANSWERS, MESSAGE
 from intarsia.federation.flare.job import TASK
 from intarsia.federation.flare.locks import lock_job
@@ -24,6 +25,7 @@ class Answering(Executor):
 
     def __init__(self, run: str) -> None:
         super().__init__()
+        check_engine()
         lock_job()
         self._run = run
         self._site: Site | None = None

@@ -1,9 +1,9 @@
-"""Start the server or a site of the engine, with a limit on what one message from outside may hold.
+"""Start the engine's server or site, with a limit on the size of one message from outside.
 
 The engine's configuration (:data:`LIMITS`, in every kit) limits messages that come in pieces, and those that we send. One
-piece may hold 2 GiB, which is fixed in its driver; so the driver is told before it starts. A piece that says that it is
-larger is refused by its first bytes, before there is memory for it. A site that was killed counts as connected for ten
-minutes, unless the server is told otherwise, too.
+piece may hold 2 GiB, a constant of its network driver, which is lowered here. A piece that announces more is refused by its
+first bytes, before memory is reserved for it. The server also stops counting a killed site as connected after
+:data:`GONE_AFTER` seconds instead of ten minutes.
 """
 
 from __future__ import annotations
@@ -11,39 +11,38 @@ from __future__ import annotations
 import runpy
 import sys
 
-from intarsia.exceptions import FederationError
+from intarsia.federation.flare import engine
 from intarsia.federation.flare.locks import lock_site
 
 LIMIT = 256 * 1024 * 1024  # bytes
 LIMITS = {"max_message_size": LIMIT, "streaming_max_blob_size": LIMIT}
-GONE_AFTER = 45.0  # seconds without a heartbeat, of which a site has one in ten
-MODULES = {
-    "server": "nvflare.private.fed.app.server.server_train",
-    "site": "nvflare.private.fed.app.client.client_train",
-}
+GONE_AFTER = 45.0  # seconds without a heartbeat; a site sends one every ten
+MODULES = {"server": engine.SERVER_MODULE, "site": engine.SITE_MODULE}
 
 
 def limit_pieces() -> None:
-    """Tell the driver."""
+    """Lower the size of one piece of a message in the engine's network driver."""
     from nvflare.fuel.f3.drivers import aio_http_driver
 
-    if not hasattr(aio_http_driver, "MAX_FRAME_SIZE"):
-        raise FederationError("this version of nvflare is not known here. Try: pip install 'intarsia[cli,flare]'")
     aio_http_driver.MAX_FRAME_SIZE = LIMIT
 
 
 def forget_sooner() -> None:
-    """Tell the server how long a site that gives no sign of life counts as connected."""
+    """Shorten the time after which the server takes a silent site for disconnected."""
     from nvflare.private.fed.server import fed_server
 
     fed_server.BaseServer.heart_beat_timeout = property(lambda _: GONE_AFTER, lambda *_: None)
 
 
 def main() -> None:
-    """``python -m intarsia.federation.flare.starter server|site …``, with the engine's own arguments."""
+    """Run ``python -m intarsia.federation.flare.starter server|site …``, with the engine's own arguments."""
     which, *arguments = sys.argv[1:]
+    engine.check_engine()
     limit_pieces()
-    forget_sooner() if which == "server" else lock_site()
+    if which == "server":
+        forget_sooner()
+    else:
+        lock_site()
     sys.argv = [MODULES[which], *arguments]
     runpy.run_module(MODULES[which], run_name="__main__", alter_sys=True)
 

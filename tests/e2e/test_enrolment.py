@@ -22,9 +22,12 @@ from cryptography.x509.oid import NameOID
 
 from intarsia.cli import main
 from intarsia.exceptions import FederationError, InputError, IntarsiaError, SettingError
-from intarsia.federation.certificates.enrolment import Approved, approve, ask, join, read_request
-from intarsia.federation.certificates.keys import Authority, certificate_of, check_lifetimes, lifetimes, renew
-from intarsia.federation.flare.kit import study_of, write_kits
+from intarsia.federation.certificates.authority import Authority, renew
+from intarsia.federation.certificates.certificate import certificate_of
+from intarsia.federation.certificates.enrolment import Approval, approve, join, read_request, write_request
+from intarsia.federation.certificates.lifetimes import check_lifetimes, lifetimes
+from intarsia.federation.flare.kit import make_kit, write_kits
+from intarsia.federation.kit_folder import study_of
 from intarsia.federation.site_settings import read_settings
 from intarsia.federation.study_file import Study
 from intarsia.privacy.policy import ReleasePolicy
@@ -56,11 +59,11 @@ def written(folder):
 def joined(kits, name="hungary", again=False, asked="joining", kit="kit"):
     """From the request to the kit, by whoever does each."""
     here, authority = kits.parent, Authority.read(kits / "authority")
-    request, seen = ask(STUDY, name, here / asked)
+    request, seen = write_request(STUDY, name, here / asked)
     said = read_request(request, STUDY, authority, again=again)
     assert said.fingerprint == seen
     approve(said, STUDY, kits / "authority", authority, here / f"{name}.json")
-    return join(here / f"{name}.json", here / asked, here / kit)
+    return join(here / f"{name}.json", here / asked, here / kit, make_kit)
 
 
 def test_with_keys_that_stay_the_coordinator_makes_none_for_participants(kits):
@@ -90,8 +93,8 @@ def test_a_kit_that_was_joined_is_the_one_that_would_have_been_made(kits):
 def test_every_kit_says_where_it_belongs_and_what_the_firewall_lets_through(kits):
     joined(kits)
     for kit, said in (
-        (kits / "server", "let TCP connections in on port 8102"),
-        (kits / "analyst", "let TCP connections out to localhost, port 8102"),
+        (kits / "server", "allow incoming TCP connections on port 8102"),
+        (kits / "analyst", "allow outgoing TCP connections to localhost, port 8102"),
         (kits / "authority", "off the network"),
         (kits.parent / "kit", "Where: on the machine of 'hungary'"),
     ):
@@ -119,7 +122,7 @@ def test_names_in_a_certificate_are_the_study_s_whatever_the_request_says(kits, 
     )
     request = request_of(tmp_path / "r.pem", key, *names)
     approve(read_request(request, STUDY, authority), STUDY, kits / "authority", authority, tmp_path / "a.json")
-    said = msgspec.json.decode((tmp_path / "a.json").read_bytes(), type=Approved)
+    said = msgspec.json.decode((tmp_path / "a.json").read_bytes(), type=Approval)
     subject = certificate_of(said.certificate.encode()).subject
     assert subject.rfc4514_string() == "O=hungary,CN=hungary"
 
@@ -127,12 +130,12 @@ def test_names_in_a_certificate_are_the_study_s_whatever_the_request_says(kits, 
 @pytest.mark.parametrize(
     ("names", "key", "why"),
     [
-        (("canada", "heart"), None, "takes no part in 'heart'"),
-        (("server", "heart"), None, "takes no part"),
-        (("analyst@heart.study", "heart"), None, "takes no part"),
+        (("canada", "heart"), None, "not a participant of 'heart'"),
+        (("server", "heart"), None, "not a participant"),
+        (("analyst@heart.study", "heart"), None, "not a participant"),
         (("hungary", "lungs"), None, "for another study"),
-        (("hungary", "heart"), rsa.generate_private_key(65537, 3072), "RSA with 2048 bits"),
-        (("hungary", "heart"), ec.generate_private_key(ec.SECP256R1()), "RSA with 2048 bits"),
+        (("hungary", "heart"), rsa.generate_private_key(65537, 3072), "RSA key with 2048 bits"),
+        (("hungary", "heart"), ec.generate_private_key(ec.SECP256R1()), "RSA key with 2048 bits"),
     ],
 )
 def test_requests_that_nobody_should_sign_are_refused(names, key, why, kits, tmp_path):
@@ -145,26 +148,26 @@ def test_requests_that_nobody_should_sign_are_refused(names, key, why, kits, tmp
 
 def test_a_request_that_was_changed_or_is_none_is_refused(kits, tmp_path):
     authority = Authority.read(kits / "authority")
-    request, _ = ask(STUDY, "hungary", tmp_path / "asked")
+    request, _ = write_request(STUDY, "hungary", tmp_path / "asked")
     raw = x509.load_pem_x509_csr(request.read_bytes()).public_bytes(serialization.Encoding.DER)
     changed = x509.load_der_x509_csr(raw.replace(b"hungary", b"hungarx"))
     (tmp_path / "changed.pem").write_bytes(changed.public_bytes(serialization.Encoding.PEM))
-    with pytest.raises(FederationError, match="not signed with the key"):
+    with pytest.raises(FederationError, match="not signed with its own key"):
         read_request(tmp_path / "changed.pem", STUDY, authority)
     for content in (b"", b"rows", b"-----BEGIN CERTIFICATE REQUEST-----\n", bytes(200_000)):
         (tmp_path / "r.pem").write_bytes(content)
         with pytest.raises(InputError):
             read_request(tmp_path / "r.pem", STUDY, authority)
-    with pytest.raises(SettingError, match="takes no part in 'heart'. Those who do: 'hungary', 'cleveland'"):
-        ask(STUDY, "canada", tmp_path / "other")
-    with pytest.raises(SettingError, match="is there already"):
-        ask(STUDY, "hungary", tmp_path / "asked")
+    with pytest.raises(SettingError, match="not a participant of 'heart'. Participants: 'hungary', 'cleveland'"):
+        write_request(STUDY, "canada", tmp_path / "other")
+    with pytest.raises(SettingError, match="already exists"):
+        write_request(STUDY, "hungary", tmp_path / "asked")
 
 
 def test_a_name_is_approved_once_unless_it_is_a_renewal_and_a_key_has_one_name(kits, tmp_path):
     joined(kits)
     authority = Authority.read(kits / "authority")
-    with pytest.raises(FederationError, match="'hungary' has a certificate until 20.*--again"):
+    with pytest.raises(FederationError, match="'hungary' already has a certificate, valid until 20.*--again"):
         read_request(tmp_path / "joining" / "hungary.request.pem", STUDY, authority)
     key = serialization.load_pem_private_key((tmp_path / "joining" / "private.key").read_bytes(), None)
     names = ((NameOID.COMMON_NAME, "cleveland"), (NameOID.ORGANIZATION_NAME, "heart"))
@@ -185,30 +188,33 @@ def test_a_renewed_kit_has_another_key_and_everything_else_as_it_was(kits, tmp_p
     write_kits(STUDY, tmp_path / "others", keys_stay=True)
     shutil.rmtree(kits)
     (tmp_path / "others").rename(kits)
-    with pytest.raises(FederationError, match="knows another authority"):
+    with pytest.raises(FederationError, match="made by another authority"):
         joined(kits, asked="fourth")
 
 
 def test_an_answer_that_is_not_to_what_was_asked_is_refused(kits, tmp_path):
     joined(kits)
-    said = msgspec.json.decode((tmp_path / "hungary.json").read_bytes(), type=Approved)
-    ask(STUDY, "hungary", tmp_path / "another")
-    other = Authority.make("heart")
+    said = msgspec.json.decode((tmp_path / "hungary.json").read_bytes(), type=Approval)
+    write_request(STUDY, "hungary", tmp_path / "another")
+    other = Authority.create("heart")
 
     def refused(answer, why, asked="joining", **more):
         (tmp_path / "answer.json").write_bytes(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))
         with pytest.raises(IntarsiaError, match=why):
-            join(tmp_path / "answer.json", tmp_path / asked, tmp_path / "new", **more)
+            join(tmp_path / "answer.json", tmp_path / asked, tmp_path / "new", make_kit, **more)
         assert not (tmp_path / "new").exists()
 
     changed = msgspec.structs.replace
     refused(said, "for another key", asked="another")
     refused(changed(said, authority=other.certificate.decode()), "not signed by the authority")
-    refused(changed(said, name="cleveland"), "in another name")
-    refused(changed(said, study=replace(STUDY, release=ReleasePolicy(1), host="x.org")), "differs: 'host', 'release'")
+    refused(changed(said, name="cleveland"), "another name than the request")
+    refused(
+        changed(said, study=replace(STUDY, release=ReleasePolicy(1), host="x.org")),
+        "differs from that of the request in 'host', 'release'",
+    )
     refused(said, "another authority", authority="00 11")
-    refused(b"{}", "is not what a coordinator sends back")
-    refused(changed(said, certificate="x"), "cannot be understood")
+    refused(b"{}", "is not the reply of a coordinator")
+    refused(changed(said, certificate="x"), "not valid PEM")
 
 
 def test_certificates_last_and_say_when_they_end(kits, capsys):
@@ -219,9 +225,9 @@ def test_certificates_last_and_say_when_they_end(kits, capsys):
     assert check_lifetimes(kits / "server") == []
     assert check_lifetimes(kits / "authority") == []
     (soon,) = check_lifetimes(kits / "server", now + timedelta(days=710))
-    assert "'localhost' (startup/server.crt) ends in 19 days, on 20" in soon
+    assert "'localhost' (startup/server.crt) expires in 19 days, on 20" in soon
     assert "intarsia federation renew" in soon
-    with pytest.raises(FederationError, match="'localhost' .startup/server.crt. ended on 20"):
+    with pytest.raises(FederationError, match="'localhost' .startup/server.crt. expired on 20"):
         check_lifetimes(kits / "server", now + timedelta(days=731))
     with pytest.raises(FederationError, match="clock"):
         check_lifetimes(kits / "server", now - timedelta(days=1))
@@ -235,17 +241,15 @@ def test_certificates_last_and_say_when_they_end(kits, capsys):
     assert [held["name"] for held in json.loads(capsys.readouterr().out)] == ["analyst@heart.study", "heart"]
 
 
-def test_nothing_starts_with_a_certificate_that_has_ended(kits, monkeypatch, capsys):
-    from intarsia.federation.certificates import keys
-
-    monkeypatch.setitem(keys.YEARS, "party", -0.5 / 24 / 365)  # which ended half an hour ago
+def test_nothing_starts_with_a_certificate_that_has_ended(kits, capsys):
+    expired = -timedelta(minutes=30)
     for name in ("server", "analyst"):
-        renew(kits / name, study_of(kits / name), kits / "authority")
+        renew(kits / name, study_of(kits / name), kits / "authority", expired)
     for words in (("start", "--kit", "server"), ("run", "--kit", "analyst"), ("status", "--kit", "analyst")):
         with pytest.raises(SystemExit) as end:
             main(["federation", *words[:2], str(kits / words[2])])
         assert end.value.code == 1
-        assert "ended on" in capsys.readouterr().err
+        assert "expired on" in capsys.readouterr().err
 
 
 def test_a_site_whose_key_never_left_takes_part_beside_an_ordinary_one(tmp_path):

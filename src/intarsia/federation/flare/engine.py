@@ -1,0 +1,165 @@
+"""The parts of NVIDIA FLARE that we replace or call although they are no public interface, and a check that they exist.
+
+If one of them were renamed, most calls would fail; two would silently do nothing: a network question that is answered
+again (``NetAgent._do_*``), and a site that counts as connected long after it was killed (``heart_beat_timeout``). So every
+process of a federation calls :func:`check_engine` first, and does not start where one is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module, metadata
+from typing import Any, NamedTuple
+
+from intarsia.exceptions import FederationError
+
+OLDEST, TOO_NEW = (2, 9), (2, 10)
+SERVER_MODULE = "nvflare.private.fed.app.server.server_train"
+SITE_MODULE = "nvflare.private.fed.app.client.client_train"
+HTTP_DRIVER = "nvflare.fuel.f3.drivers.aio_http_driver"
+NET_AGENT = "nvflare.fuel.f3.cellnet.net_agent"
+SITE_REQUESTS = "nvflare.private.fed.client.client_req_processors"
+JOB_COMMANDS = "nvflare.private.fed.client.admin_commands"
+FED_SERVER = "nvflare.private.fed.server.fed_server"
+SERVER_RUNNER = "nvflare.private.fed.server.server_runner"
+
+NETWORK_CHANNEL, ECHO_TOPIC = "_net_manager", "echo"
+"""Every process of the engine answers an echo on this channel."""
+
+ANSWERED_BY_A_SITE = frozenset(
+    {
+        "ClientStatusProcessor",
+        "ScopeInfoProcessor",
+        "DeployProcessor",
+        "DeleteRunNumberProcessor",
+        "StartJobProcessor",
+        "AbortAppProcessor",
+        "AbortTaskProcessor",
+        "CheckResourceProcessor",
+        "CancelResourceProcessor",
+        "NotifyJobStatusProcessor",
+        "ReportVersionProcessor",
+    }
+)
+ANSWERED_BY_A_JOB = frozenset({"CheckStatusCommand", "AbortCommand", "AbortTaskCommand", "ByeCommand"})
+ANSWERED_ON_THE_NETWORK = frozenset({"_do_echo", "_do_heartbeat", "_do_stop", "_do_stop_cell"})
+SILENCED_ON_THE_NETWORK = frozenset(
+    {
+        "_do_bulk_item",
+        "_do_bulk_test",
+        "_do_change_root",
+        "_do_comm_config",
+        "_do_config_vars",
+        "_do_connectors",
+        "_do_list_pools",
+        "_do_msg_stats",
+        "_do_peers",
+        "_do_process_info",
+        "_do_report_cells",
+        "_do_route",
+        "_do_show_pool",
+        "_do_speed",
+        "_do_start_route",
+        "_do_stress",
+        "_do_url_use",
+    }
+)
+
+
+class Internal(NamedTuple):
+    """A name inside the engine; with ``uses``, an attribute or variable that the function of that name must use."""
+
+    module: str
+    name: str
+    uses: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}" + (f" (using {self.uses})" if self.uses else "")
+
+
+INTERNALS = (
+    Internal(HTTP_DRIVER, "MAX_FRAME_SIZE"),
+    Internal(HTTP_DRIVER, "AioHttpDriver._websocket_handler", uses="MAX_FRAME_SIZE"),
+    Internal(FED_SERVER, "BaseServer.__init__", uses="heart_beat_timeout"),
+    Internal(FED_SERVER, "BaseServer.remove_dead_clients", uses="heart_beat_timeout"),
+    Internal(SITE_REQUESTS, "ClientRequestProcessors.request_processors"),
+    Internal(JOB_COMMANDS, "AdminCommands.commands"),
+    Internal(SERVER_RUNNER, "ServerRunner._report_client_active", uses="client_is_active"),
+    *(
+        Internal(NET_AGENT, "NetAgent.__init__", uses=name)
+        for name in sorted(ANSWERED_ON_THE_NETWORK | SILENCED_ON_THE_NETWORK)
+    ),
+)
+
+
+def check_engine() -> None:
+    """Refuse to go on where nvflare is not installed, is of another version, or lacks a name that we rely on.
+
+    Raises
+    ------
+    FederationError
+        It names the version and what is missing.
+    """
+    installed = _installed()
+    release = tuple(int(part) for part in re.findall(r"\d+", installed)[:2])
+    if not OLDEST <= release < TOO_NEW:
+        raise FederationError(f"nvflare {installed} is not supported: 2.9 is needed. {_HINT}")
+    missing = [str(internal) for internal in INTERNALS if not _exists(internal)]
+    missing += _missing_classes("ClientRequestProcessors.request_processors", SITE_REQUESTS, ANSWERED_BY_A_SITE)
+    missing += _missing_classes("AdminCommands.commands", JOB_COMMANDS, ANSWERED_BY_A_JOB)
+    missing += _unknown_handlers()
+    if missing:
+        raise FederationError(
+            f"nvflare {installed} differs from the 2.9 that this version of intarsia was tested with; "
+            f"missing or unknown: {', '.join(missing)}. {_HINT}"
+        )
+
+
+_HINT = "Hint: pip install 'intarsia[cli,flare]'"
+
+
+def _installed() -> str:
+    try:
+        return metadata.version("nvflare")
+    except metadata.PackageNotFoundError:
+        raise FederationError(f"nvflare is not installed; a federation needs it. {_HINT}") from None
+
+
+def internal(module: str, path: str) -> Any:
+    """Return the object at a dotted ``path`` in a module of the engine, or None if there is no such object."""
+    try:
+        place: Any = import_module(module)
+    except ImportError:
+        return None
+    for name in path.split("."):
+        if (place := getattr(place, name, None)) is None:
+            return None
+    return place
+
+
+def _exists(wanted: Internal) -> bool:
+    place = internal(wanted.module, wanted.name)
+    return place is not None and (not wanted.uses or wanted.uses in _names_in(place))
+
+
+def _names_in(function: Any) -> tuple[str, ...]:
+    code = getattr(function, "__code__", None)
+    return () if code is None else code.co_names
+
+
+def _missing_classes(name: str, module: str, needed: frozenset[str]) -> list[str]:
+    listed = {type(entry).__name__ for entry in internal(module, name) or ()}
+    return [f"{module}.{class_name}" for class_name in sorted(needed - listed)]
+
+
+def network_handlers() -> list[str]:
+    """Return the methods that the engine registers as answers to questions about the network."""
+    agent = internal(NET_AGENT, "NetAgent")
+    return [name for name in _names_in(agent.__init__) if callable(getattr(agent, name, None))]
+
+
+def _unknown_handlers() -> list[str]:
+    if internal(NET_AGENT, "NetAgent") is None:
+        return []  # reported above
+    unknown = set(network_handlers()) - ANSWERED_ON_THE_NETWORK - SILENCED_ON_THE_NETWORK
+    return [f"{NET_AGENT}.NetAgent.{name}" for name in sorted(unknown)]
