@@ -36,6 +36,7 @@ from intarsia.results.metrics import (
     optimal_masked_centroids,
 )
 from intarsia.results.outcome import Outcome
+from intarsia.runtime.contract import OnReply
 from intarsia.runtime.drive import drive
 from intarsia.runtime.in_process import InProcessRuntime
 from intarsia.tables.frame import read_table
@@ -77,8 +78,8 @@ class CountingRuntime(InProcessRuntime):
         self.bytes_out = dict.fromkeys(self.participants(), 0)
         self.summaries: dict[str, LocalSummary] = {}
 
-    def exchange(self, requests: Mapping[str, Request]) -> dict[str, Reply]:
-        replies = super().exchange(requests)
+    def exchange(self, requests: Mapping[str, Request], on_reply: OnReply | None = None) -> dict[str, Reply]:
+        replies = super().exchange(requests, on_reply)
         for name, reply in replies.items():
             self.bytes_out[name] += len(encode(reply))
             if isinstance(reply, LocalSummary):

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from intarsia.cli import main
-from intarsia.runtime.transcript import Answer, _read
+from intarsia.runtime.transcript import Answer, read_file
 
 INTARSIA = [sys.executable, "-m", "intarsia.cli"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -151,7 +151,7 @@ class Federation:
 
     def kept(self):
         """Which answers the server keeps: whose, and to which request."""
-        found = [_read(path, Answer) for path in self.folder.glob("kits/server/runs/*/*/*.reply")]
+        found = [read_file(path, Answer) for path in self.folder.glob("kits/server/runs/*/*/*.reply")]
         return {(answer.participant, answer.digest.hex()) for answer in found if answer is not None}
 
     def answered(self):

@@ -15,7 +15,7 @@ pytest.importorskip("nvflare")
 pytest.importorskip("psutil")
 
 from intarsia.protocol import Reply, Request, tag_of
-from intarsia.runtime.transcript import Answer, _read
+from intarsia.runtime.transcript import Answer, read_file
 from tests.e2e.captures import ANY_TAG, Overheard, decoded, messages_in
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
@@ -89,7 +89,7 @@ def test_nothing_of_a_row_is_on_the_wire_and_no_message_outside_the_list(method,
         streams = federation.tap.streams
     heard = b"\x00".join(streams)
     # the capture can see: every answer that the server keeps, names of columns, a mean as the eight bytes it is
-    kept = [_read(path, Answer) for path in tmp_path.glob("kits/server/runs/*/*/*.reply")]
+    kept = [read_file(path, Answer) for path in tmp_path.glob("kits/server/runs/*/*/*.reply")]
     assert len(kept) >= 6
     assert all(answer.reply in heard for answer in kept)
     assert b"chol" in heard

@@ -14,7 +14,7 @@ from intarsia import ReleasePolicy
 
 pytest.importorskip("nvflare")
 psutil = pytest.importorskip("psutil")
-from intarsia.runtime.transcript import Answer, Questions, _read  # noqa: E402
+from intarsia.runtime.transcript import Answer, Questions, read_file  # noqa: E402
 from tests.e2e.federations import Federation  # noqa: E402
 from tests.e2e.test_federation import assert_same  # noqa: E402
 
@@ -95,4 +95,4 @@ def whole(federation):
     """No file of a transcript is ever half there."""
     for path in federation.folder.glob("kits/server/runs/*/*/*"):
         if not path.name.startswith(".intarsia-"):
-            assert _read(path, Questions if path.name == "questions" else Answer) is not None, path
+            assert read_file(path, Questions if path.name == "questions" else Answer) is not None, path

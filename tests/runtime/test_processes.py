@@ -113,14 +113,14 @@ def test_two_processes_find_what_one_finds(workers, model):
     other = model.set_params(n_jobs=2).fit_result(tables(), twice)
     assert len(workers) == 2
     same(one, other)
-    assert once.names == twice.names
+    assert sorted(once.names) == sorted(twice.names)
     assert other.run.settings["n_jobs"] == 2
 
 
 def test_a_failure_is_the_same(workers):
     found = []
     for n_jobs in (1, 2):
-        model = FederatedClustering(2, local={"p0": Fails(2), "p2": Fails(2)}, missing="impute", max_rounds=0)
+        model = FederatedClustering(2, local={"p0": Fails(2)}, missing="impute", max_rounds=0)
         with pytest.raises(LocalAlgorithmError) as raised:
             model.set_params(n_jobs=n_jobs).fit(tables())
         assert raised.value.__cause__ is not None
@@ -148,7 +148,7 @@ def test_what_cannot_be_sent_is_refused_with_a_hint(workers):
 
 def test_a_process_that_is_killed_is_an_error_that_says_so(workers):
     model = FederatedClustering(3, random_state=0, n_jobs=2, missing="impute", local={"p0": Dies(3)})
-    with pytest.raises(LocalAlgorithmError, match="has ended before it answered.*fewer processes"):
+    with pytest.raises(LocalAlgorithmError, match="'p0': its process ended before it answered.*fewer processes"):
         model.fit(tables(3))
     assert len(workers) == 2
 
@@ -170,8 +170,7 @@ def test_a_number_of_processes_that_makes_no_sense(n_jobs):
 
 
 def test_processes_have_their_share_of_the_threads(monkeypatch):
-    monkeypatch.setattr(processes, "cpu_count", lambda: 8)
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    shares = processes._few_threads(2)
+    shares = processes.thread_limits(2, n_cores=8)
     assert (shares["MKL_NUM_THREADS"], shares["OMP_NUM_THREADS"]) == ("4", "1")

@@ -14,7 +14,8 @@ from intarsia.participant import Participant
 from intarsia.protocol import Description, Failure, LocalSummary
 from intarsia.results import model_file
 from intarsia.results.outcome import RunRecord
-from intarsia.runtime.drive import AbsentError, drive
+from intarsia.runtime.contract import AbsentError
+from intarsia.runtime.drive import drive
 from intarsia.runtime.in_process import InProcessRuntime
 from intarsia.runtime.recorder import Recorder
 from intarsia.runtime.transcript import Transcript
@@ -49,15 +50,15 @@ class Some(InProcessRuntime):
         super().__init__(list(parties.values()))
         self._away, self._says, self.n, self.asked = away, says, 0, []
 
-    def exchange(self, requests, arrived=None):
+    def exchange(self, requests, on_reply=None):
         replies = {}
         for name, request in requests.items():
             self.asked.append((self.n, name, type(request).__name__))
             if self._away(self.n, name):
                 continue
             replies[name] = self._says(self.n, name, self._participants[name].handle(request))
-            if arrived is not None:
-                arrived(name, replies[name], 0.0)
+            if on_reply is not None:
+                on_reply(name, replies[name], 0.0)
         self.n += 1
         return replies
 
@@ -130,10 +131,10 @@ def test_whatever_the_pattern_the_run_ends_and_can_be_resumed(tmp_path_factory, 
         return n < len(pattern) and name in pattern[n]
 
     class Dies(Some):
-        def exchange(self, requests, arrived=None):
+        def exchange(self, requests, on_reply=None):
             if self.n == dies:
                 raise KeyboardInterrupt
-            return super().exchange(requests, arrived)
+            return super().exchange(requests, on_reply)
 
     runtime = Some(here, away)
     with Transcript(folder / "t") as kept:
@@ -179,7 +180,7 @@ def test_below_the_quorum_it_pauses_and_goes_on_later(kind, tmp_path):
 def test_without_the_one_that_connects_the_others_it_waits():
     chain = people({"a": "wx", "b": "xy", "c": "yz"})
     for missed in (0, 1):
-        with pytest.raises(AbsentError, match="'b' did not answer, and the others cannot go on alone") as error:
+        with pytest.raises(AbsentError, match="'b' did not answer, and the others cannot continue alone") as error:
             drive(ALGORITHMS["federated"], Some(chain, lambda n, name: name == "b" and n == missed), None, None, 2)
         assert error.value.absent == ("b",)
 
@@ -198,7 +199,7 @@ def test_a_reply_that_cannot_be_used_is_left_out_and_asked_again_later(tmp_path)
         found = drive(ALGORITHMS["federated"], runtime, None, kept, 3)
         assert kept.closed(1).names == ("a", "b", "c")
     assert found.sizes["d"].sum() == N  # it came back
-    assert any("'d' was left out" in remark and "Description" in remark for remark in found.remarks)
+    assert any("'d' was excluded" in remark and "Description" in remark for remark in found.remarks)
     assert any("KeyError" in remark for remark in found.remarks)
     # without a quorum it is an error that names it, and what it sent is not kept
     with Transcript(tmp_path / "u") as kept:
@@ -238,7 +239,7 @@ def test_a_failure_names_its_participant_and_cannot_be_one_of_the_network():
         assert found.value.participant == "d"
 
 
-def saved(recorder, outcome, asked, folder):
+def saved(recorder, outcome, folder):
     """As the server of a federation writes it."""
     record = RunRecord(
         "federated",
@@ -249,7 +250,7 @@ def saved(recorder, outcome, asked, folder):
         0.0,
         recorder.exchanges,
         recorder.sent,
-        absent=recorder.missed(asked, outcome.participants),
+        absent=recorder.absent(outcome.participants),
         notes=outcome.remarks,
     )
     model_file.save(folder / "model", outcome, outcome.model.space.names, run=record)
@@ -260,18 +261,10 @@ def saved(recorder, outcome, asked, folder):
 @pytest.mark.parametrize("answer", [Failure(error="InputError", message="no"), Description(features=(), n_rows=0)])
 def test_one_that_only_fails_is_left_out_and_the_result_can_be_kept(kind, answer, tmp_path):
     recorder = Recorder()
-
-    class Watched(Some):
-        def exchange(self, requests, arrived=None):
-            replies = super().exchange(requests, arrived)
-            for name, reply in replies.items():
-                recorder.answered("describe", name, reply, 0.0)
-            return replies
-
-    runtime = Watched(people(), lambda n, name: False, lambda n, name, reply: answer if name == "d" else reply)
+    runtime = Some(people(), lambda n, name: False, lambda n, name, reply: answer if name == "d" else reply)
     found = drive(ALGORITHMS[kind], runtime, recorder, None, 3)
     assert "d" not in found.participants
-    assert "d" in saved(recorder, found, tuple(WHO), tmp_path).absent
+    assert "d" in saved(recorder, found, tmp_path).absent
 
 
 @pytest.mark.parametrize("kind", ["federated", "auto", "one_shot"])

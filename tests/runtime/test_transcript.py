@@ -41,17 +41,17 @@ def participants():
 class Counting(InProcessRuntime):
     """In process, and keeps what was asked. Dies, if told to, before a question is answered."""
 
-    def __init__(self, people, watcher=None, dies_at=None):
-        super().__init__(people, watcher)
+    def __init__(self, people, dies_at=None):
+        super().__init__(people)
         self.asked, self._dies_at = [], dies_at
 
-    def exchange(self, requests, arrived=None):
+    def exchange(self, requests, on_reply=None):
         replies = {}
         for name, request in requests.items():
             if len(self.asked) == self._dies_at:
                 raise KeyboardInterrupt
             self.asked.append((name, encode(request)))
-            replies |= super().exchange({name: request}, arrived)
+            replies |= super().exchange({name: request}, on_reply)
         return replies
 
 
@@ -62,7 +62,9 @@ def as_bytes(outcome, folder):
 
 def answered(folder):
     """Which answers are there, and whole."""
-    return {path.relative_to(folder) for path in folder.glob("*/*.reply") if transcript._read(path, transcript.Answer)}
+    return {
+        path.relative_to(folder) for path in folder.glob("*/*.reply") if transcript.read_file(path, transcript.Answer)
+    }
 
 
 @pytest.fixture(scope="module", params=ALGORITHMS, ids=["federated", "one_shot"])
@@ -188,7 +190,10 @@ def test_a_damaged_file_never_changes_the_outcome(whole, data, tmp_path_factory)
 def test_another_study_is_refused(other, tmp_path):
     with Transcript(tmp_path) as kept:
         drive(ALGORITHMS[0], Counting(participants()), None, kept)
-    with Transcript(tmp_path) as kept, pytest.raises(TranscriptError, match="record of another run: exchange [01] had"):
+    with (
+        Transcript(tmp_path) as kept,
+        pytest.raises(TranscriptError, match="transcript of another run: exchange [01] had"),
+    ):
         drive(other, Counting(participants()), None, kept)
 
 
@@ -201,11 +206,11 @@ def test_other_participants_are_refused_by_name(tmp_path):
 
 def test_an_interrupted_run_has_the_same_record_in_the_end(tmp_path):
     whole, parts = Recorder(), Recorder()
-    drive(ALGORITHMS[0], Counting(participants(), whole), whole)
+    drive(ALGORITHMS[0], Counting(participants()), whole)
     with Transcript(tmp_path) as kept, pytest.raises(KeyboardInterrupt):
         drive(ALGORITHMS[0], Counting(participants(), dies_at=4), None, kept)
     with Transcript(tmp_path) as kept:
-        drive(ALGORITHMS[0], Counting(participants(), parts), parts, kept)
+        drive(ALGORITHMS[0], Counting(participants()), parts, kept)
     assert parts.sent == whole.sent
     assert [e.bytes_out for e in parts.exchanges] == [e.bytes_out for e in whole.exchanges]
     assert all(set(e.seconds) == {"a", "b", "c/../d"} for e in parts.exchanges)
@@ -213,10 +218,10 @@ def test_an_interrupted_run_has_the_same_record_in_the_end(tmp_path):
 
 def test_a_failure_is_asked_again(tmp_path):
     class Failing(Counting):
-        def exchange(self, requests, arrived=None):
+        def exchange(self, requests, on_reply=None):
             reply = Failure(error="TooFewRowsError", message="m")
-            arrived("b", reply, 0.0)
-            return super().exchange({n: r for n, r in requests.items() if n != "b"}, arrived) | {"b": reply}
+            on_reply("b", reply, 0.0)
+            return super().exchange({n: r for n, r in requests.items() if n != "b"}, on_reply) | {"b": reply}
 
     with Transcript(tmp_path) as kept, pytest.raises(TooFewRowsError):
         drive(ALGORITHMS[0], Failing(participants()), None, kept)
@@ -246,10 +251,10 @@ KILLED = """
 import os, signal, sys
 from tests.runtime.test_transcript import ALGORITHMS, Counting, Transcript, drive, participants
 class Killed(Counting):
-    def exchange(self, requests, arrived=None):
+    def exchange(self, requests, on_reply=None):
         if len(self.asked) >= int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().exchange(requests, arrived)
+        return super().exchange(requests, on_reply)
 drive(ALGORITHMS[0], Killed(participants()), None, Transcript(sys.argv[1]))
 """
 

@@ -23,7 +23,7 @@ from intarsia.core.randomness import draw_seed
 from intarsia.core.types import FloatArray
 from intarsia.core.units import SCALES
 from intarsia.estimators.predict import predict_table
-from intarsia.estimators.recording import Start
+from intarsia.estimators.recording import VERSIONS, settings_of
 from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.settings import check_clusterer, check_integer, check_jobs, check_one_of
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
@@ -31,9 +31,10 @@ from intarsia.exceptions import MissingCellsError, SettingError, TooFewRowsError
 from intarsia.privacy.policy import OPEN, ReleasePolicy
 from intarsia.results.advice import advice
 from intarsia.results.assumptions import check_assumptions
-from intarsia.runtime.drive import Watcher, drive
+from intarsia.runtime.contract import Watcher
+from intarsia.runtime.drive import drive
 from intarsia.runtime.in_process import InProcessRuntime
-from intarsia.runtime.processes import Joining, ParallelRuntime
+from intarsia.runtime.processes import Joining, ProcessRuntime
 from intarsia.runtime.recorder import Recorder
 from intarsia.tables import AnyTable, take_in
 from intarsia.tables.frame import Table, read_table, settle_missing, table_of
@@ -137,12 +138,12 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         local, missing = (for_each(getattr(self, name), list(tables), name) for name in ("local", "missing"))
         rules = for_each(self.release, list(tables), "release")
         seed, recorder = _seed(self.random_state), Recorder(watcher)
-        algorithm, start = self._for(list(tables), seed), Start(self, seed)
+        algorithm, settings = self._for(list(tables), seed), settings_of(self)
         joining = (
             Joining(tables.pop(key), local[name], self.metric, missing[name] or OBSERVED, rules[name] or OPEN)
             for name, key in keys.items()
         )
-        with _runtime(joining, min(effective_n_jobs(self.n_jobs), len(keys)), recorder) as runtime:
+        with _runtime(joining, min(effective_n_jobs(self.n_jobs), len(keys))) as runtime:
             outcome = drive(algorithm, runtime, recorder)
             kept = runtime.labels()
         report = check_assumptions(outcome)
@@ -150,8 +151,8 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         notes = tuple(advice(spelled, levels_of, outcome, report))
         for kind, text in notes:
             warnings.warn(text, kind, stacklevel=4)
-        labels = {keys[name]: own.found for name, own in kept.items() if own.found is not None}
-        local_labels = {keys[name]: own.local for name, own in kept.items() if own.local is not None}
+        labels = {keys[name]: own.labels for name, own in kept.items() if own.labels is not None}
+        local_labels = {keys[name]: own.local_labels for name, own in kept.items() if own.local_labels is not None}
         levels = outcome.model.levels
         union = tuple(
             feature
@@ -159,7 +160,8 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             for feature in (indicators({column: levels[column]}) if column in levels else (column,))
             if feature in outcome.model.space  # a gate may have kept a column back
         )
-        run = start.record(recorder, [text for _, text in notes])
+        texts = [text for _, text in notes]
+        run = recorder.record(self.method, settings, seed, VERSIONS, texts, outcome.participants)
         return ClusteringResult(labels, local_labels, union, outcome, report, keys, run)
 
     def algorithm_for(self, participants: Sequence[str]) -> Algorithm:
@@ -244,10 +246,10 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
                 check_integer("n_local_clusters", value, 1)
 
 
-def _runtime(joining: Iterable[Joining], n_jobs: int, recorder: Recorder) -> AbstractContextManager[Any]:
+def _runtime(joining: Iterable[Joining], n_jobs: int) -> AbstractContextManager[Any]:
     if n_jobs > 1:
-        return ParallelRuntime(joining, n_jobs, recorder)
-    return nullcontext(InProcessRuntime([one.participant() for one in joining], recorder))
+        return ProcessRuntime(joining, n_jobs)
+    return nullcontext(InProcessRuntime([one.participant() for one in joining]))
 
 
 def _seed(random_state: Any) -> int:

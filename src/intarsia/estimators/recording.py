@@ -1,13 +1,11 @@
-"""The record of a run: settings, seed, versions and what was exchanged."""
+"""The settings and versions that the record of a run contains."""
 
 from __future__ import annotations
 
 import inspect
 import platform
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from numbers import Integral, Real
 from typing import Any
 
@@ -20,10 +18,8 @@ from sklearn.base import BaseEstimator
 
 from intarsia._version import __version__
 from intarsia.privacy.policy import ReleasePolicy
-from intarsia.results.outcome import RunRecord
-from intarsia.runtime.recorder import Recorder
 
-_FEW = 20  # values of a list
+_LONGEST = 20  # values of a list that are recorded one by one
 VERSIONS = {
     "intarsia": __version__,
     "python": platform.python_version(),
@@ -35,33 +31,13 @@ VERSIONS = {
 }
 
 
-class Start:
-    """When a run began, and with which settings; they are written down first, so that nothing can go wrong afterwards."""
-
-    def __init__(self, estimator: Any, seed: int) -> None:
-        self._method, self._seed = str(estimator.method), seed
-        self._settings = {name: plain(value) for name, value in estimator.get_params(deep=False).items()}
-        self._started, self._clock = datetime.now(UTC), time.perf_counter()
-
-    def record(self, recorder: Recorder, notes: Sequence[str]) -> RunRecord:
-        """How a result came about."""
-        return RunRecord(
-            method=self._method,
-            settings=self._settings,
-            seed=self._seed,
-            versions=dict(VERSIONS),
-            started=self._started.isoformat(timespec="seconds"),
-            seconds=time.perf_counter() - self._clock,
-            exchanges=recorder.exchanges,
-            sent=recorder.sent,
-            notes=tuple(notes),
-            differences=recorder.differences,
-            suppressed=recorder.suppressed,
-        )
+def settings_of(estimator: Any) -> dict[str, Any]:
+    """Return the settings of an estimator as JSON can hold them."""
+    return {name: plain(value) for name, value in estimator.get_params(deep=False).items()}
 
 
-def plain(setting: Any) -> Any:  # noqa: PLR0911  (one kind each)
-    """A setting as something that JSON can hold; of code only the name, and of arrays only the shape: they may be data."""
+def plain(setting: Any) -> Any:  # noqa: PLR0911  (one return per type)
+    """Return a setting as JSON can hold it: of code only the name, and of an array, which may be data, only the shape."""
     if setting is None or isinstance(setting, str):
         return setting
     if isinstance(setting, bool | np.bool_):
@@ -75,7 +51,7 @@ def plain(setting: Any) -> Any:  # noqa: PLR0911  (one kind each)
     if isinstance(setting, ReleasePolicy):
         return asdict(setting)
     if isinstance(setting, list | tuple):
-        return [plain(value) for value in setting] if len(setting) <= _FEW else f"{len(setting)} values"
+        return [plain(value) for value in setting] if len(setting) <= _LONGEST else f"{len(setting)} values"
     if isinstance(setting, np.ndarray):
         return f"array of shape {setting.shape}"
     if isinstance(setting, BaseEstimator):
@@ -84,11 +60,11 @@ def plain(setting: Any) -> Any:  # noqa: PLR0911  (one kind each)
 
 
 def _estimator(estimator: Any) -> str:
-    """Its class, and the settings that are not as usual."""
-    usual = {name: p.default for name, p in inspect.signature(type(estimator).__init__).parameters.items()}
-    told = []
+    """The class of an estimator, and the settings that differ from its defaults."""
+    defaults = {name: p.default for name, p in inspect.signature(type(estimator).__init__).parameters.items()}
+    changed = []
     for name, value in sorted(estimator.get_params(deep=False).items()):
-        said = plain(value)
-        if isinstance(value, np.ndarray) or said != plain(usual.get(name)):
-            told.append(f"{name}={said!r}" if isinstance(value, str) else f"{name}={said}")
-    return f"{type(estimator).__name__}({', '.join(told)})"
+        text = plain(value)
+        if isinstance(value, np.ndarray) or text != plain(defaults.get(name)):
+            changed.append(f"{name}={text!r}" if isinstance(value, str) else f"{name}={text}")
+    return f"{type(estimator).__name__}({', '.join(changed)})"

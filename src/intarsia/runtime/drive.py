@@ -1,10 +1,13 @@
-"""The seam: a runtime carries requests to participants and brings the replies back. It knows nothing of clustering."""
+"""The loop of the coordinator: it asks what an algorithm wants to ask until the algorithm has a result.
+
+Only this loop calls the watcher, writes and reads the transcript, and decides whether enough participants answered.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple, Protocol, overload
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from intarsia import exceptions
 from intarsia.coordinator.base import Algorithm, Step
@@ -20,224 +23,184 @@ from intarsia.exceptions import (
     quote,
 )
 from intarsia.protocol import Failure, Reply, Request, tag_of
-from intarsia.results.outcome import Outcome, RoundInfo
+from intarsia.results.outcome import Outcome
+from intarsia.runtime.contract import AbsentError, Runtime, Watcher, check_unique
 from intarsia.runtime.transcript import Transcript
 
-
-class Runtime(Protocol):
-    """How requests travel."""
-
-    def participants(self) -> tuple[str, ...]:
-        """Who can be asked."""
-
-    def exchange(self, requests: Mapping[str, Request]) -> dict[str, Reply]:
-        """Send every request to its participant and wait for the replies."""
-
-
-class Arrived(Protocol):
-    """Told of every reply at once, while others are still awaited."""
-
-    def __call__(self, name: str, reply: Reply, seconds: float) -> None:
-        """One participant has answered."""
-
-
-class RuntimeThatTells(Runtime, Protocol):
-    """A runtime that hands over each reply as it comes: what a transcript needs."""
-
-    def exchange(self, requests: Mapping[str, Request], arrived: Arrived | None = None) -> dict[str, Reply]:
-        """Send every request to its participant, tell of every reply, and wait for all, or for as many as will do."""
-
-
-class Watcher(Protocol):
-    """Whoever wants to know how a run goes. It is told, and cannot change anything."""
-
-    def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
-        """These participants are asked this now; ``last`` is the round before, if there was one."""
-
-    def answered(self, phase: str, name: str, reply: Reply, seconds: float) -> None:
-        """One participant has answered."""
-
-
-_NOT_A_PARTICIPANTS = (FederationError, TranscriptError, ModelFileError)
-
-
-class AbsentError(FederationError):
-    """Somebody stayed away, and without them it does not go on; ``absent`` says who."""
-
-    def __init__(self, message: str, absent: Sequence[str]) -> None:
-        super().__init__(message)
-        self.absent = tuple(absent)
-
-
-@overload
-def drive(algorithm: Algorithm, runtime: Runtime, watcher: Watcher | None = None) -> Outcome: ...
-
-
-@overload
-def drive(
-    algorithm: Algorithm,
-    runtime: RuntimeThatTells,
-    watcher: Watcher | None = None,
-    transcript: Transcript | None = None,
-    quorum: int | None = None,
-) -> Outcome: ...
+_NOT_OF_PARTICIPANTS = (FederationError, TranscriptError, ModelFileError)
 
 
 def drive(
     algorithm: Algorithm,
-    runtime: Any,
+    runtime: Runtime,
     watcher: Watcher | None = None,
     transcript: Transcript | None = None,
     quorum: int | None = None,
 ) -> Outcome:
-    """Ask what the algorithm wants to ask, until it has a result. This is the whole coordinator.
+    """Run an algorithm over the participants of a runtime and return its outcome.
 
-    With a ``transcript``, what was answered before is not asked again, and every answer is written down as it comes. With a
-    ``quorum``, so many answers are enough; whoever stays away, fails or sends what cannot be used is left out of that
-    exchange and asked again in the next.
+    Parameters
+    ----------
+    algorithm : Algorithm
+        Says what to ask, and what follows from the replies.
+    runtime : Runtime
+        Carries requests and replies; any runtime will do.
+    watcher : Watcher, optional
+        Is told of every request and every reply, also of replies that come from the transcript.
+    transcript : Transcript, optional
+        Every reply is written to it when it arrives. Requests whose replies are in it already are not sent again.
+    quorum : int, optional
+        Number of replies that are enough. Participants that do not answer, fail or send an unusable reply are excluded from
+        that exchange and asked again in the next. If omitted, all must answer, and the first failure is raised.
 
     Raises
     ------
     AbsentError
-        Fewer answered than the quorum, or those who did cannot go on without the others.
+        Fewer participants answered than the quorum, or those who did cannot continue without the others.
     """
-    step, n, remarks = algorithm.start(runtime.participants()), 0, dict[str, None]()
+    names = runtime.participants()
+    check_unique(names)
+    run = _Run(algorithm, runtime, watcher, transcript, quorum)
+    step, n, remarks = algorithm.start(names), 0, dict[str, None]()
     while step.result is None:
-        if watcher is not None:
-            watcher.asking(phase_of(next(iter(step.requests.values()))), step.requests, step.last)
-        if transcript is None:
-            taken = _advanced(algorithm, step, runtime.exchange(step.requests), quorum)
-        else:
-            taken = _resumed(transcript, n, runtime, watcher, algorithm, step, quorum)
-        remarks |= dict.fromkeys(taken.refused.values())
-        step, n = taken.step, n + 1
+        advanced = run.exchange(n, step)
+        remarks |= dict.fromkeys(advanced.refused.values())
+        step, n = advanced.step, n + 1
     return replace(step.result, remarks=(*step.result.remarks, *remarks)) if remarks else step.result
 
 
-class _Taken(NamedTuple):
-    """The next step, whose replies led to it, and why others' were refused."""
+class _Advanced(NamedTuple):
+    """The next step, the participants whose replies led to it, and why the replies of others were refused."""
 
     step: Step
     names: tuple[str, ...]
     refused: Mapping[str, str]
 
 
-def _advanced(algorithm: Algorithm, step: Step, replies: Mapping[str, Reply | None], quorum: int | None) -> _Taken:
-    """Take what can be used, if it is enough."""
-    requests = step.requests
-    good = {name: reply for name, reply in replies.items() if reply is not None and not isinstance(reply, Failure)}
-    refused = {name: _failed(name, reply) for name, reply in replies.items() if isinstance(reply, Failure)}
-    while True:
-        absent = [name for name in requests if name not in good]
-        if not _is_enough(step, good, quorum):
-            silent = [name for name in absent if name not in refused]
-            if refused and (quorum is None or not silent):
-                raise next(iter(refused.values()))
-            raise AbsentError(
-                f"{len(absent)} of {len(requests)} participant(s) did not answer: {quote(absent)}.", absent
-            )
+@dataclass(frozen=True)
+class _Run:
+    """One run of an algorithm: the arguments of :func:`drive`."""
+
+    algorithm: Algorithm
+    runtime: Runtime
+    watcher: Watcher | None
+    transcript: Transcript | None
+    quorum: int | None
+
+    def exchange(self, n: int, step: Step) -> _Advanced:
+        """Exchange what the step asks for and advance. In a transcript, also write how the exchange was settled."""
+        requests = step.requests
+        if self.watcher is not None:
+            self.watcher.asking(_phase(step), requests, step.last)
+        if self.transcript is None:
+            return self.advance(step, self.replies(n, requests, tuple(requests)))
+        closed = self.transcript.closed(n)
+        if closed is not None:  # an earlier run went on without the others
+            replies = self.replies(n, requests, closed.names)
+            if lost := [name for name in closed.names if isinstance(replies.get(name, None), Failure | None)]:
+                raise AbsentError(f"the kept replies of {quote(lost)} are damaged, and they do not answer again.", lost)
+            return _Advanced(self.algorithm.advance(step.state, replies), closed.names, closed.refused)
+        replies = self.replies(n, requests, tuple(requests))
         try:
-            following = algorithm.advance(step.state, good)
+            advanced = self.advance(step, replies)
         except IntarsiaError as error:
+            # whoever resumes asks them again; columns that do not fit together may be mended by any participant
+            failed = isinstance(replies.get(str(error.participant)), Failure)
+            for name in requests if isinstance(error, InputError) and not failed else [error.participant]:
+                if name is not None and name in requests:
+                    self.transcript.forget(n, requests, name)
+            raise
+        for name in advanced.refused:
+            self.transcript.forget(n, requests, name)
+        if set(advanced.names) != set(requests):
+            self.transcript.close_exchange(n, advanced.names, advanced.refused)
+        return advanced
+
+    def replies(self, n: int, requests: Mapping[str, Request], wanted: Sequence[str]) -> dict[str, Reply]:
+        """Return the replies of the wanted participants, from the transcript or from the runtime."""
+        replies: dict[str, Reply] = {}
+
+        def tell(name: str, reply: Reply, seconds: float) -> None:
+            if self.watcher is not None:
+                self.watcher.answered(phase_of(requests[name]), name, reply, seconds)
+
+        def on_reply(name: str, reply: Reply, seconds: float) -> None:
+            if self.transcript is not None:
+                self.transcript.keep(n, requests, name, reply, seconds)
+            tell(name, reply, seconds)
+            if self.transcript is None and self.quorum is None and isinstance(reply, Failure):
+                raise self.error_of(name, reply)  # the other replies would be of no use
+
+        for name, kept in ({} if self.transcript is None else self.transcript.opened(n, requests)).items():
+            if name in wanted:
+                replies[name] = kept.reply
+                tell(name, kept.reply, kept.seconds)
+        if missing := {name: requests[name] for name in wanted if name not in replies}:
+            replies |= self.runtime.exchange(missing, on_reply)
+        return {name: replies[name] for name in requests if name in replies}
+
+    def advance(self, step: Step, replies: Mapping[str, Reply]) -> _Advanced:
+        """Advance with the usable replies, if they are enough. A reply that the algorithm refuses is not usable."""
+        usable = {name: reply for name, reply in replies.items() if not isinstance(reply, Failure)}
+        refused = {name: self.error_of(name, reply) for name, reply in replies.items() if isinstance(reply, Failure)}
+        while True:
+            absent = [name for name in step.requests if name not in usable]
             silent = [name for name in absent if name not in refused]
-            connects = isinstance(error, DisjointFeaturesError) and bool(silent)  # whoever is away may be the link
-            if error.participant in good and not connects:
-                refused[error.participant] = error
-                del good[error.participant]
-            elif absent:
-                text = f"{quote(absent)} did not answer, and the others cannot go on alone: {error}"
-                raise AbsentError(text, absent) from error
+            if not self.is_enough(step, usable):
+                if refused and (self.quorum is None or not silent):
+                    raise next(iter(refused.values()))
+                raise AbsentError(
+                    f"{len(absent)} of {len(step.requests)} participant(s) did not answer: {quote(absent)}.", absent
+                )
+            try:
+                following = self.algorithm.advance(step.state, usable)
+            except IntarsiaError as error:
+                linked = isinstance(error, DisjointFeaturesError) and bool(silent)  # an absent one may be the link
+                if error.participant in usable and not linked:
+                    refused[error.participant] = error
+                    del usable[error.participant]
+                elif absent:
+                    text = f"{quote(absent)} did not answer, and the others cannot continue alone: {error}"
+                    raise AbsentError(text, absent) from error
+                else:
+                    raise
             else:
-                raise
-        else:
-            reasons = {name: f"{name!r} was left out of an exchange: {error}" for name, error in refused.items()}
-            return _Taken(following, tuple(good), reasons)
+                reasons = {name: f"{name!r} was excluded from an exchange: {error}" for name, error in refused.items()}
+                return _Advanced(following, tuple(usable), reasons)
+
+    def is_enough(self, step: Step, usable: Mapping[str, Reply]) -> bool:
+        """Whether the quorum answered what is asked now. What latecomers are asked does not count."""
+        if self.quorum is None:
+            return all(name in usable for name in step.requests)
+        if step.optional:
+            return True
+        phase = _phase(step)
+        asked = [name for name, request in step.requests.items() if phase_of(request) == phase]
+        return sum(name in usable for name in asked) >= min(self.quorum, len(asked))
+
+    def error_of(self, name: str, failure: Failure) -> IntarsiaError:
+        """Return the exception for a participant's failure. It names the participant, and its cause is theirs."""
+        text = failure.message if repr(name) in failure.message else f"participant {name!r}: {failure.message}"
+        error = about(name, exception_of(Failure(error=failure.error, message=text)))
+        error.__cause__ = self.runtime.cause_of(name)
+        return error
 
 
-def _failed(name: str, failure: Failure) -> IntarsiaError:
-    """A failure, with the name of whose it is, whatever it says."""
-    text = failure.message if repr(name) in failure.message else f"participant {name!r}: {failure.message}"
-    return about(name, exception_of(Failure(error=failure.error, message=text)))
-
-
-def _is_enough(step: Step, good: Mapping[str, Reply], quorum: int | None) -> bool:
-    """Whether the quorum answered what is asked now; what latecomers are asked does not count."""
-    if quorum is None:
-        return all(name in good for name in step.requests)
-    if step.optional:
-        return True
-    now = phase_of(next(iter(step.requests.values())))
-    asked = [name for name, request in step.requests.items() if phase_of(request) == now]
-    return sum(name in good for name in asked) >= min(quorum, len(asked))
-
-
-def _resumed(
-    transcript: Transcript,
-    n: int,
-    runtime: RuntimeThatTells,
-    watcher: Watcher | None,
-    algorithm: Algorithm,
-    step: Step,
-    quorum: int | None,
-) -> _Taken:
-    """An exchange that may have been begun before; how it is settled is written down."""
-    requests, closed = step.requests, transcript.closed(n)
-    if closed is not None:  # whom it went on without is not waited for once more
-        there = _answers(transcript, n, runtime, watcher, requests, closed.names)
-        if lost := [name for name in closed.names if name not in there]:
-            raise AbsentError(f"what {quote(lost)} answered is damaged, and nobody answers again.", lost)
-        return _Taken(algorithm.advance(step.state, there), closed.names, closed.refused)
-    there = _answers(transcript, n, runtime, watcher, requests, tuple(requests))
-    try:
-        taken = _advanced(algorithm, step, there, quorum)
-    except IntarsiaError as error:
-        # asked again, they may do better; what does not fit together may be mended anywhere
-        failed = isinstance(there.get(str(error.participant)), Failure)
-        for name in requests if isinstance(error, InputError) and not failed else [error.participant]:
-            if name is not None and name in requests:
-                transcript.forget(n, requests, name)
-        raise
-    for name in taken.refused:
-        transcript.forget(n, requests, name)
-    if set(taken.names) != set(requests):
-        transcript.close_exchange(n, taken.names, taken.refused)
-    return taken
-
-
-def _answers(
-    transcript: Transcript,
-    n: int,
-    runtime: RuntimeThatTells,
-    watcher: Watcher | None,
-    requests: Mapping[str, Request],
-    wanted: Sequence[str],
-) -> dict[str, Reply]:
-    """The replies that are there, and those that were still to come, in the order of the requests."""
-    there: dict[str, Reply] = {}
-    for name, answered in transcript.opened(n, requests).items():
-        if name in wanted:
-            there[name] = answered.reply
-            if watcher is not None:
-                watcher.answered(phase_of(requests[name]), name, answered.reply, answered.seconds)
-    if missing := {name: requests[name] for name in wanted if name not in there}:
-
-        def arrived(name: str, reply: Reply, seconds: float) -> None:
-            transcript.keep(n, requests, name, reply, seconds)
-
-        there |= runtime.exchange(missing, arrived)
-    return {name: there[name] for name in requests if name in there}
+def _phase(step: Step) -> str:
+    """The phase of an exchange: that of its first request."""
+    return phase_of(next(iter(step.requests.values())))
 
 
 def phase_of(request: Request) -> str:
-    """The last part of a request's tag: describe, summarize, refine, label or assign."""
+    """Return the last part of a request's tag: describe, summarize, refine, label or assign."""
     return tag_of(request).rpartition(".")[2]
 
 
 def exception_of(failure: Failure) -> IntarsiaError:
-    """The exception that a participant's failure stands for.
+    """Return the exception that a participant's failure names.
 
-    One that we do not know, or that is not a participant's to raise, becomes a LocalAlgorithmError.
+    An unknown one, or one that a participant has no right to raise, becomes a LocalAlgorithmError.
     """
     kind = getattr(exceptions, failure.error, None)
-    known = isinstance(kind, type) and issubclass(kind, IntarsiaError) and not issubclass(kind, _NOT_A_PARTICIPANTS)
+    known = isinstance(kind, type) and issubclass(kind, IntarsiaError) and not issubclass(kind, _NOT_OF_PARTICIPANTS)
     return (kind if known else LocalAlgorithmError)(failure.message)  # type: ignore[misc]

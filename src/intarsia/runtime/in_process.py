@@ -8,44 +8,53 @@ from typing import NamedTuple
 
 from intarsia.core.types import IntArray
 from intarsia.participant import Responder
-from intarsia.protocol import Failure, Reply, Request
-from intarsia.runtime.drive import Arrived, Watcher, exception_of, phase_of
+from intarsia.protocol import Reply, Request, decode_reply, decode_request, encode
+from intarsia.runtime.contract import OnReply, Runtime, check_known, check_unique
 
 
 class Labels(NamedTuple):
-    """What a participant keeps for its owner."""
+    """The labels that a participant keeps for its owner: the global and the local cluster of each row."""
 
-    found: IntArray | None
-    local: IntArray | None
+    labels: IntArray | None
+    local_labels: IntArray | None
 
 
-class InProcessRuntime:
-    """Calls each participant's ``handle``. Here the traceback of a failure is the caller's own, so it is kept."""
+class InProcessRuntime(Runtime):
+    """Calls each participant's ``handle``, one after the other."""
 
-    def __init__(self, participants: Sequence[Responder], watcher: Watcher | None = None) -> None:
+    def __init__(self, participants: Sequence[Responder]) -> None:
+        check_unique(participant.name for participant in participants)
         self._participants = {participant.name: participant for participant in participants}
-        self._watcher = watcher
 
     def participants(self) -> tuple[str, ...]:
-        """Who can be asked."""
+        """Return the names of all participants."""
         return tuple(self._participants)
 
-    def labels(self) -> dict[str, Labels]:
-        """What everybody knows of its own rows."""
-        return {name: Labels(one.labels, one.local_labels) for name, one in self._participants.items()}
-
-    def exchange(self, requests: Mapping[str, Request], arrived: Arrived | None = None) -> dict[str, Reply]:
-        """Ask one after the other; a failure is raised at once, with its cause."""
+    def exchange(self, requests: Mapping[str, Request], on_reply: OnReply | None = None) -> dict[str, Reply]:
+        """Ask one participant after the other and return their replies."""
+        check_known(requests, self._participants)
         replies: dict[str, Reply] = {}
         for name, request in requests.items():
             started = time.perf_counter()
-            reply = self._participants[name].handle(request)
-            if isinstance(reply, Failure):
-                raise exception_of(reply) from self._participants[name].last_error
-            replies[name] = reply
-            seconds = time.perf_counter() - started
-            if arrived is not None:
-                arrived(name, reply, seconds)
-            if self._watcher is not None:
-                self._watcher.answered(phase_of(request), name, reply, seconds)
+            replies[name] = self._ask(name, request)
+            if on_reply is not None:
+                on_reply(name, replies[name], time.perf_counter() - started)
         return replies
+
+    def cause_of(self, name: str) -> BaseException | None:
+        """Return the exception behind the latest Failure of a participant."""
+        return self._participants[name].last_error
+
+    def labels(self) -> dict[str, Labels]:
+        """Return the labels of all participants."""
+        return {name: Labels(one.labels, one.local_labels) for name, one in self._participants.items()}
+
+    def _ask(self, name: str, request: Request) -> Reply:
+        return self._participants[name].handle(request)
+
+
+class WireRuntime(InProcessRuntime):
+    """In this process, but each message is encoded and decoded on its way, as between machines."""
+
+    def _ask(self, name: str, request: Request) -> Reply:
+        return decode_reply(encode(super()._ask(name, decode_request(encode(request)))))

@@ -1,4 +1,4 @@
-"""Participants in other processes of this machine: each lives in one of a few from its table to its labels."""
+"""Participants in other processes of this machine. Each stays in one process from its table to its labels."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from intarsia.exceptions import LocalAlgorithmError, SettingError
 from intarsia.participant import Gate, Responder, participant_for
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import Failure, Reply, Request
-from intarsia.runtime.drive import Arrived, Watcher, exception_of, phase_of
+from intarsia.runtime.contract import OnReply, Runtime, check_known, check_unique
 from intarsia.runtime.in_process import Labels
 from intarsia.tables import AnyTable
 
-_AT_ONCE = 16  # parts of what a process is asked in an exchange, so that whoever watches sees how it goes
-_AHEAD = 2  # tasks that a process has, so that the next is there when one is done
-_MOMENT = 5.0  # seconds
+_PARTS = 16  # tasks that the requests to one process are divided into, so that replies arrive one by one
+_AHEAD = 2  # tasks that a process has at a time, so that it need not wait for the next
+_LATEST = 5.0  # seconds to wait for tasks that are on their way to a process before it is ended
 _THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR")
+_ENDED = "its process ended before it answered, perhaps because memory ran out. Hint: use fewer processes (n_jobs)."
 
 
 class Joining(NamedTuple):
-    """What a participant is made of."""
+    """What a participant is made from."""
 
     table: AnyTable
     local: Any
@@ -41,17 +42,14 @@ class Joining(NamedTuple):
     rules: ReleasePolicy
 
     def participant(self) -> Responder:
-        """One that can be asked."""
+        """Create the participant."""
         return participant_for(self.table, self.local, self.metric, self.missing, Gate(self.rules))
 
 
 class _Task(NamedTuple):
-    worker: Any
-    work: Callable[[Any], Any]
-    given: Any
-
-
-_NOTHING = _Task(None, lambda _: None, None)
+    worker: ProcessPoolExecutor
+    function: Callable[[Any], Any]
+    argument: Any
 
 
 class _Answer(NamedTuple):
@@ -60,53 +58,55 @@ class _Answer(NamedTuple):
     error: Exception | None
 
 
-class ParallelRuntime:
-    """Participants in ``n_jobs`` processes. Rows go there once and are held nowhere else; then only messages travel.
+class ProcessRuntime(Runtime):
+    """Participants in ``n_jobs`` processes. A table is sent to its process once; after that only messages travel.
 
-    Answers are the same as in one process, and are told of in the order of the requests. Leaving the context ends the
-    processes, whatever happened in it.
+    Leaving the context ends the processes, whatever happened in it.
     """
 
-    def __init__(self, joining: Iterable[Joining], n_jobs: int, watcher: Watcher | None = None) -> None:
-        self._watcher = watcher
-        self._home: dict[str, ProcessPoolExecutor] = {}
-        self._workers = [ProcessPoolExecutor(1, env=_few_threads(n_jobs)) for _ in range(n_jobs)]
-        self._busy: dict[ProcessPoolExecutor, list[Future[Any]]] = {worker: [] for worker in self._workers}
+    def __init__(self, joining: Iterable[Joining], n_jobs: int) -> None:
+        self._worker_of: dict[str, ProcessPoolExecutor] = {}
+        self._errors: dict[str, BaseException | None] = {}
+        self._workers = [ProcessPoolExecutor(1, env=thread_limits(n_jobs)) for _ in range(n_jobs)]
+        self._pending: dict[ProcessPoolExecutor, list[Future[Any]]] = {worker: [] for worker in self._workers}
         try:
-            self._settle(joining)
+            self._create(joining)
         except BaseException:
             self._end()
             raise
 
-    def _settle(self, joining: Iterable[Joining]) -> None:
-        load, tasks = dict.fromkeys(self._workers, 0), list[_Task]()
+    def _create(self, joining: Iterable[Joining]) -> None:
+        """Give each participant to the process with the fewest cells so far."""
+        cells, tasks = dict.fromkeys(self._workers, 0), list[_Task]()
         for one in joining:
-            worker = min(self._workers, key=load.__getitem__)
-            self._home[one.table.owner] = worker
-            load[worker] += len(one.table) * max(len(one.table.given_names), 1)
+            worker = min(self._workers, key=cells.__getitem__)
+            check_unique([*self._worker_of, one.table.owner])
+            self._worker_of[one.table.owner] = worker
+            cells[worker] += len(one.table) * max(len(one.table.given_names), 1)
             tasks.append(_Task(worker, _join, one))
-        with _understood():
-            for _ in self._results(tasks):
-                pass
+        for _, future in self._completed(tasks):
+            with _explained():
+                future.result()
 
-    def _results(self, tasks: list[_Task]) -> Iterator[Any]:
-        """What comes of each, in their order. A task is given out, and let go, when its process has little else to do."""
-        waiting = {worker: deque[int]() for worker in self._workers}
+    def _completed(self, tasks: list[_Task]) -> Iterator[tuple[int, Future[Any]]]:
+        """Run the tasks and yield each one's position and future when it is done.
+
+        The list is emptied: a table is let go as soon as its process has it.
+        """
+        queues = {worker: deque[tuple[int, _Task]]() for worker in self._workers}
         for k, task in enumerate(tasks):
-            waiting[task.worker].append(k)
-        futures: dict[int, Future[Any]] = {}
-        for k in range(len(tasks)):
-            while True:
-                for worker, queue in waiting.items():
-                    busy = self._busy[worker] = [future for future in self._busy[worker] if not future.done()]
-                    while queue and len(busy) < _AHEAD:
-                        task, tasks[queue[0]] = tasks[queue[0]], _NOTHING
-                        futures[queue.popleft()] = future = worker.submit(task.work, task.given)
-                        busy.append(future)
-                if k in futures and futures[k].done():
-                    break
-                wait([future for busy in self._busy.values() for future in busy], return_when=FIRST_COMPLETED)
-            yield futures.pop(k).result()
+            queues[task.worker].append((k, task))
+        tasks.clear()
+        running: dict[Future[Any], int] = {}
+        while running or any(queues.values()):
+            for worker, queue in queues.items():
+                pending = self._pending[worker] = [future for future in self._pending[worker] if not future.done()]
+                while queue and len(pending) < _AHEAD:
+                    k, task = queue.popleft()
+                    pending.append(_submitted(task))
+                    running[pending[-1]] = k
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future
 
     def __enter__(self) -> Self:
         return self
@@ -115,114 +115,127 @@ class ParallelRuntime:
         self._end()
 
     def _end(self) -> None:
-        # what is still on its way there cannot be called back; it takes no more than a moment
-        latest, given_out = time.monotonic() + _MOMENT, [future for busy in self._busy.values() for future in busy]
-        while not all(future.running() or future.done() for future in given_out) and time.monotonic() < latest:
+        # a task that is on its way to a process cannot be called back; that takes no more than a moment
+        latest = time.monotonic() + _LATEST
+        pending = [future for futures in self._pending.values() for future in futures]
+        while not all(future.running() or future.done() for future in pending) and time.monotonic() < latest:
             time.sleep(0.001)
         for worker in self._workers:
             worker.shutdown(wait=True, kill_workers=True)
 
     def participants(self) -> tuple[str, ...]:
-        """Who can be asked."""
-        return tuple(self._home)
+        """Return the names of all participants."""
+        return tuple(self._worker_of)
 
-    def exchange(self, requests: Mapping[str, Request], arrived: Arrived | None = None) -> dict[str, Reply]:
-        """Ask all at the same time; the first failure, in the order of the requests, is raised with its cause."""
-        replies: dict[str, Reply] = {}
-        with _understood():
-            for name, answer in self._answers(requests):
-                if isinstance(answer.reply, Failure):
-                    raise exception_of(answer.reply) from answer.error
-                replies[name] = answer.reply
-                if arrived is not None:
-                    arrived(name, answer.reply, answer.seconds)
-                if self._watcher is not None:
-                    self._watcher.answered(phase_of(requests[name]), name, answer.reply, answer.seconds)
-        return replies
-
-    def _answers(self, requests: Mapping[str, Request]) -> Iterator[tuple[str, _Answer]]:
+    def exchange(self, requests: Mapping[str, Request], on_reply: OnReply | None = None) -> dict[str, Reply]:
+        """Ask all participants at the same time and return their replies."""
+        check_known(requests, self._worker_of)
         parts = [
-            (worker, part)
+            part
             for worker in self._workers
-            for part in _parts([name for name in requests if self._home[name] is worker])
+            for part in _parts([name for name in requests if self._worker_of[name] is worker])
         ]
         order = {name: k for k, name in enumerate(requests)}
-        parts.sort(key=lambda part: order[part[1][0]])
-        results = self._results(
-            [_Task(worker, _ask, {name: requests[name] for name in some}) for worker, some in parts]
-        )
-        untold, there = deque(requests), dict[str, _Answer]()
-        for (_, some), answers in zip(parts, results, strict=True):
-            there |= zip(some, answers, strict=True)
-            while untold and untold[0] in there:
-                name = untold.popleft()
-                yield name, there.pop(name)
+        parts.sort(key=lambda part: order[part[0]])
+        tasks = [_Task(self._worker_of[part[0]], _ask, {name: requests[name] for name in part}) for part in parts]
+        replies: dict[str, Reply] = {}
+        for k, future in self._completed(tasks):
+            for name, answer in zip(parts[k], _answers(parts[k], future), strict=True):
+                replies[name], self._errors[name] = answer.reply, answer.error
+                if on_reply is not None:
+                    on_reply(name, answer.reply, answer.seconds)
+        return {name: replies[name] for name in requests}
+
+    def cause_of(self, name: str) -> BaseException | None:
+        """Return the exception behind the latest Failure of a participant, as far as it can be sent to this process."""
+        return self._errors.get(name)
 
     def labels(self) -> dict[str, Labels]:
-        """What everybody would know of its own rows."""
-        with _understood():
-            told = self._results([_Task(worker, _labels, None) for worker in self._workers])
-            found = {name: labels for each in told for name, labels in each.items()}
-        return {name: found[name] for name in self._home}
+        """Return the labels of all participants; those of a process that ended are None."""
+        labels: dict[str, Labels] = dict.fromkeys(self._worker_of, Labels(None, None))
+        for _, future in self._completed([_Task(worker, _labels, None) for worker in self._workers]):
+            if not isinstance(future.exception(), BrokenProcessPool):
+                with _explained():
+                    labels |= future.result()
+        return labels
+
+
+def _submitted(task: _Task) -> Future[Any]:
+    """Give a task to its process. That the process has ended is told by the future, as when it ends later."""
+    future: Future[Any]
+    try:
+        future = task.worker.submit(task.function, task.argument)
+    except BrokenProcessPool as error:
+        future = Future()
+        future.set_exception(error)
+    return future
 
 
 def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    size = max(1, -(-len(names) // _AT_ONCE))
+    size = max(1, -(-len(names) // _PARTS))
     return (names[k : k + size] for k in range(0, len(names), size))
 
 
-def _few_threads(n_jobs: int) -> dict[str, str]:
-    """So many that all processes together have no more than there are cores."""
-    found = {}
+def _answers(names: Sequence[str], future: Future[list[_Answer]]) -> list[_Answer]:
+    """The answers of the participants of one task: failures if their process has ended."""
+    if isinstance(error := future.exception(), BrokenProcessPool):
+        return [
+            _Answer(Failure(error=LocalAlgorithmError.__name__, message=f"participant {name!r}: {_ENDED}"), 0.0, error)
+            for name in names
+        ]
+    with _explained():
+        return future.result()
+
+
+def thread_limits(n_jobs: int, n_cores: int | None = None) -> dict[str, str]:
+    """Environment variables that limit threads, so that all processes together have at most one per core."""
+    limits = {}
+    share = max(1, (cpu_count() if n_cores is None else n_cores) // n_jobs)
     for library in _THREADS:
         name = f"{library}_NUM_THREADS"
         allowed = os.environ.get(name, "")
-        most = max(1, cpu_count() // n_jobs)
-        found[name] = str(min(most, int(allowed)) if allowed.isdigit() and int(allowed) else most)
-    return found
+        limits[name] = str(min(share, int(allowed)) if allowed.isdigit() and int(allowed) else share)
+    return limits
 
 
 @contextmanager
-def _understood() -> Iterator[None]:
-    """What goes wrong between processes, in words."""
+def _explained() -> Iterator[None]:
+    """Turn errors between processes into errors with a hint."""
     try:
         yield
     except BrokenProcessPool as error:
-        raise LocalAlgorithmError(
-            "a process that participants were in has ended before it answered, perhaps for want of memory. "
-            "Hint: fewer processes (n_jobs)."
-        ) from error
+        raise LocalAlgorithmError(f"a participant could not be created: {_ENDED}") from error
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         if isinstance(error, pickle.PicklingError) or "pickle" in str(error):
             raise SettingError(
                 "a local algorithm or a metric cannot be sent to another process. "
-                "Hint: n_jobs=1, or define it without open files, locks and the like."
+                "Hint: use n_jobs=1, or define it without open files, locks and the like."
             ) from error
         raise
 
 
-_here: dict[str, Responder] = {}  # of this process
+_participants: dict[str, Responder] = {}  # of a worker process
 
 
 def _join(one: Joining) -> None:
-    _here[one.table.owner] = one.participant()
+    _participants[one.table.owner] = one.participant()
 
 
 def _ask(requests: Mapping[str, Request]) -> list[_Answer]:
     answers = []
     for name, request in requests.items():
         started = time.perf_counter()
-        reply = _here[name].handle(request)
-        answers.append(_Answer(reply, time.perf_counter() - started, _sendable(_here[name].last_error)))
+        reply = _participants[name].handle(request)
+        answers.append(_Answer(reply, time.perf_counter() - started, _sendable(_participants[name].last_error)))
     return answers
 
 
 def _labels(_: None) -> dict[str, Labels]:
-    return {name: Labels(one.labels, one.local_labels) for name, one in _here.items()}
+    return {name: Labels(one.labels, one.local_labels) for name, one in _participants.items()}
 
 
 def _sendable(error: Exception | None) -> Exception | None:
-    """An error with its traceback as a note, which is lost on the way, or its words if it cannot be sent."""
+    """Return an error that can be sent, with its traceback as a note; only its text if it cannot be sent itself."""
     if error is None:
         return None
     note = "".join(traceback.format_exception(error))

@@ -1,69 +1,78 @@
-"""Keeps what was exchanged: how long it took, how many bytes, and what every field held. No content is kept."""
+"""A watcher that records a run: seconds, bytes, and the size of every field of every message. No content is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 from intarsia.protocol import Failure, Refinement, Reply, Request, encode, tag_of
 from intarsia.protocol.catalogue import differences, fields_of, rows_behind
-from intarsia.results.outcome import Exchange, RoundInfo, Sent, Suppressed
-from intarsia.runtime.drive import Watcher
+from intarsia.results.outcome import Exchange, RoundInfo, RunRecord, Sent, Suppressed
+from intarsia.runtime.contract import Watcher
 
-_Kept = TypeVar("_Kept")
+_Count = TypeVar("_Count")
 
 
 @dataclass
 class _Tally:
     times: int = 0
-    withheld: int = 0
+    suppressed: int = 0
     entries: int = 0
     n_bytes: int = 0
     fewest_rows: int | None = None
 
 
 @dataclass
-class _Open:
-    """An exchange that may still be going on."""
+class _OpenExchange:
+    """An exchange whose replies may still be arriving."""
 
     phase: str
     seconds: dict[str, float] = field(default_factory=dict)
     bytes_in: dict[str, int] = field(default_factory=dict)
     bytes_out: dict[str, int] = field(default_factory=dict)
 
+    def in_order(self) -> Exchange:
+        """The exchange so far, with participants in the order of the requests, whoever answered first."""
+        seconds = {name: self.seconds[name] for name in self.bytes_in if name in self.seconds}
+        bytes_out = {name: self.bytes_out[name] for name in self.bytes_in if name in self.bytes_out}
+        return Exchange(self.phase, seconds, dict(self.bytes_in), bytes_out)
+
 
 class Recorder:
-    """A watcher that keeps a record, and passes on what it is told."""
+    """A watcher that records a run from its creation on, and passes all it is told on to another watcher."""
 
     def __init__(self, watcher: Watcher | None = None) -> None:
         self._watcher = watcher
-        self._exchanges: list[_Open] = []
+        self._started, self._clock = datetime.now(UTC), time.perf_counter()
+        self._exchanges: list[_OpenExchange] = []
         self._tallies: dict[tuple[str, str, str], _Tally] = {}
-        self._kept_back: dict[tuple[str, str, str], int] = {}
+        self._suppressed: dict[tuple[str, str, str], int] = {}
         self._last: dict[str, Refinement] = {}
         self._differences: dict[str, int] = {}
 
     def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
-        """A new exchange."""
-        now = _Open(phase)
+        """Record the beginning of an exchange."""
+        exchange = _OpenExchange(phase)
         for name, request in requests.items():
-            now.bytes_in[name] = len(encode(request))
+            exchange.bytes_in[name] = len(encode(request))
             self._count(name, request, {})
-        self._exchanges.append(now)
+        self._exchanges.append(exchange)
         if self._watcher is not None:
             self._watcher.asking(phase, requests, last)
 
     def answered(self, phase: str, name: str, reply: Reply, seconds: float) -> None:
-        """One participant has answered."""
-        now = self._exchanges[-1]
-        if not isinstance(reply, Failure):  # which is no answer
-            now.seconds[name] = seconds
-        now.bytes_out[name] = len(encode(reply))
+        """Record a reply. A failure has bytes, but counts as no answer."""
+        exchange = self._exchanges[-1]
+        if not isinstance(reply, Failure):
+            exchange.seconds[name] = seconds
+        exchange.bytes_out[name] = len(encode(reply))
         self._count(name, reply, rows_behind(reply))
-        for what, n in ({} if isinstance(reply, Failure) else reply.suppressed).items():
-            key = (name, tag_of(reply), what)
-            self._kept_back[key] = max(n, self._kept_back.get(key, 0))
+        for kind, n in reply.suppressed.items():
+            key = (name, tag_of(reply), kind)
+            self._suppressed[key] = max(n, self._suppressed.get(key, 0))
         self._compare(name, reply)
         if self._watcher is not None:
             self._watcher.answered(phase, name, reply, seconds)
@@ -76,65 +85,69 @@ class Recorder:
             self._last[name] = reply
 
     def _count(self, name: str, message: Request | Reply, behind: Mapping[str, int]) -> None:
-        seen: set[str] = set()
-        for held in fields_of(message):
-            tally = self._tallies.setdefault((name, tag_of(message), held.path), _Tally())
-            first = held.path not in seen  # a field of several clusters is still one field of one message
-            seen.add(held.path)
-            if held.entries is None:
-                tally.withheld += first
+        counted: set[str] = set()
+        for part in fields_of(message):
+            tally = self._tallies.setdefault((name, tag_of(message), part.path), _Tally())
+            first = part.path not in counted  # a field of several clusters is one field of one message
+            counted.add(part.path)
+            if part.entries is None:
+                tally.suppressed += first
                 continue
             tally.times += first
-            tally.entries += held.entries
-            tally.n_bytes += held.n_bytes
-            if held.path in behind:
-                fewest = behind[held.path]
+            tally.entries += part.entries
+            tally.n_bytes += part.n_bytes
+            if part.path in behind:
+                fewest = behind[part.path]
                 tally.fewest_rows = fewest if tally.fewest_rows is None else min(fewest, tally.fewest_rows)
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """What was exchanged so far."""
-        return tuple(
-            Exchange(now.phase, dict(now.seconds), dict(now.bytes_in), dict(now.bytes_out)) for now in self._exchanges
-        )
-
-    @property
-    def suppressed(self) -> tuple[Suppressed, ...]:
-        """What participants' own rules kept back so far."""
-        return tuple(Suppressed(*key, most) for key, most in _by_name(self._kept_back))
-
-    @property
-    def absent(self) -> dict[str, tuple[str, ...]]:
-        """By participant, the exchanges that it was asked in and did not answer."""
-        found: dict[str, tuple[str, ...]] = {}
-        for now in self._exchanges:
-            for name in now.bytes_in:
-                if name not in now.seconds:
-                    found[name] = (*found.get(name, ()), now.phase)
-        return found
-
-    def missed(self, asked: Sequence[str], there: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """The same for the record of a run: whoever is not in the result missed all that it was asked."""
-        found = self.absent
-        for name in asked:
-            if name not in there:
-                found[name] = tuple(now.phase for now in self._exchanges if name in now.bytes_in)
-        return found
-
-    @property
-    def differences(self) -> dict[str, int]:
-        """By participant, the fewest rows by which two of its sums differ that belong together."""
-        return dict(sorted(self._differences.items()))
+        """All exchanges so far."""
+        return tuple(exchange.in_order() for exchange in self._exchanges)
 
     @property
     def sent(self) -> tuple[Sent, ...]:
         """Every field of every kind of message so far, by participant."""
         return tuple(
-            Sent(name, message, path, t.times, t.withheld, t.entries, t.n_bytes, t.fewest_rows)
+            Sent(name, message, path, t.times, t.suppressed, t.entries, t.n_bytes, t.fewest_rows)
             for (name, message, path), t in _by_name(self._tallies)
         )
 
+    def absent(self, included: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """By participant, the phases that it was asked in and did not answer: all of them if it is not included."""
+        absent: dict[str, tuple[str, ...]] = {}
+        for exchange in self._exchanges:
+            for name in exchange.bytes_in:
+                if name not in exchange.seconds or name not in included:
+                    absent[name] = (*absent.get(name, ()), exchange.phase)
+        return absent
 
-def _by_name(kept: Mapping[tuple[str, str, str], _Kept]) -> list[tuple[tuple[str, str, str], _Kept]]:
-    """Whoever answered first is a matter of chance: participants by name, what each sent in the order of the run."""
-    return sorted(kept.items(), key=lambda entry: entry[0][0])
+    def record(
+        self,
+        method: str,
+        settings: Mapping[str, Any],
+        seed: int,
+        versions: Mapping[str, str],
+        notes: Iterable[str],
+        included: Collection[str],
+    ) -> RunRecord:
+        """Return the record of the run, which ends now; ``included`` are the participants in its outcome."""
+        return RunRecord(
+            method=method,
+            settings=settings,
+            seed=seed,
+            versions=dict(versions),
+            started=self._started.isoformat(timespec="seconds"),
+            seconds=time.perf_counter() - self._clock,
+            exchanges=self.exchanges,
+            sent=self.sent,
+            notes=tuple(notes),
+            differences=dict(sorted(self._differences.items())),
+            suppressed=tuple(Suppressed(*key, most) for key, most in _by_name(self._suppressed)),
+            absent=self.absent(included),
+        )
+
+
+def _by_name(counts: Mapping[tuple[str, str, str], _Count]) -> list[tuple[tuple[str, str, str], _Count]]:
+    """Counts by the participants' names, each participant's in the order of the run: who answers first is chance."""
+    return sorted(counts.items(), key=lambda entry: entry[0][0])

@@ -1,18 +1,18 @@
-"""What was answered in a run, kept on disk, so that a run that dies goes on where it was.
+"""The transcript of a run: all replies, kept on disk, so that an interrupted run continues where it was.
 
-An algorithm is two pure functions, so nothing of its state is kept: whoever resumes asks it again what to ask, and gives
-it the replies that are there. ::
+An algorithm is two pure functions, so its state is not kept: a resumed run asks the algorithm again what to ask, and gives
+it the replies from the transcript. ::
 
     transcript/
-      lock                one run at a time
+      lock                held by the one process that runs
       0000/               an exchange
-        questions         who was asked, and the digest of every request
-        00.reply          the first participant's answer, as soon as it came
+        questions         the participants that were asked, and the digest of every request
+        00.reply          the first participant's reply, in the bytes that arrived
         01.reply
-        closed            whose answers it was left with, where some stayed away
+        closed            the participants whose replies were used, where some did not answer
 
-Every file is written whole or not at all, and carries a checksum: one that is damaged counts as one that never came. A reply
-names the request that it answers, so that it cannot be taken for an answer to anything else.
+Each file is written completely or not at all, and has a checksum: a damaged file counts as a missing one. A reply is kept
+with the digest of its request, so that it cannot be taken for the reply to another request.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _Kind = TypeVar("_Kind")
 
 
 class Questions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who was asked, and the digest of what."""
+    """The participants that were asked, each with the digest of its request."""
 
     digests: dict[str, bytes]
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One participant's reply, encoded, and what it answers."""
+    """One participant's reply in bytes, and the digest of the request that it answers."""
 
     participant: str
     digest: bytes
@@ -52,36 +52,36 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose answers an exchange was left with, and why others' could not be used."""
+    """The participants whose replies an exchange used, and why the replies of others were refused."""
 
     names: tuple[str, ...]
     refused: dict[str, str] = {}
 
 
-class Answered(NamedTuple):
-    """A reply that came before, and how long it took then."""
+class Kept(NamedTuple):
+    """A reply from the transcript, and how long it took when it was given."""
 
     reply: Reply
     seconds: float
 
 
 class InUseError(TranscriptError):
-    """Another process has the folder; it may let go of it soon."""
+    """Another process uses the folder. It may end soon."""
 
 
 class Transcript:
-    """The replies of one run, in a folder. Made anew it is empty; over a folder that is there it knows what was answered."""
+    """The replies of one run, in a folder. A folder that exists already is continued."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        with _said(self.folder):
+        with _disk_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = (self.folder / "lock").open("ab")
         if not lock(self._lock.fileno(), wait=False):
             self._lock.close()
-            raise InUseError(f"{self.folder} is in use: this run is going on elsewhere.")
-        for left in self.folder.rglob(TEMPORARY):
-            left.unlink(missing_ok=True)
+            raise InUseError(f"{self.folder} is in use: another process is running this study.")
+        for unfinished in self.folder.rglob(TEMPORARY):
+            unfinished.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -92,97 +92,97 @@ class Transcript:
         self.close()
 
     def close(self) -> None:
-        """Let others have the folder."""
+        """Release the lock on the folder."""
         self._lock.close()
 
     @property
     def n_exchanges(self) -> int:
-        """How many exchanges were begun."""
+        """Number of exchanges that were begun."""
         return sum(1 for path in self.folder.iterdir() if path.is_dir() and path.name.isdigit())
 
     @property
     def n_answers(self) -> int:
-        """How many replies are there."""
+        """Number of replies that are kept."""
         return sum(1 for _ in self.folder.glob("*/*.reply"))
 
-    def opened(self, exchange: int, requests: Mapping[str, Request]) -> dict[str, Answered]:
-        """Begin an exchange, or come back to it: the replies that are there already.
+    def opened(self, exchange: int, requests: Mapping[str, Request]) -> dict[str, Kept]:
+        """Begin an exchange or resume it, and return the replies that are kept already.
 
         Raises
         ------
         TranscriptError
-            Something else was asked in this exchange before.
+            The exchange was begun with other requests.
         """
         digests = {name: sha256(encode(request)).digest() for name, request in requests.items()}
         folder = self.folder / f"{exchange:04d}"
-        asked = _read(folder / "questions", Questions)
+        asked = read_file(folder / "questions", Questions)
         if asked is None:
-            with _said(folder):
+            with _disk_errors(folder):
                 folder.mkdir(exist_ok=True)
                 sync_folder(self.folder)
                 _write(folder / "questions", Questions(digests))
         elif asked.digests != digests:
             raise TranscriptError(self._what_differs(exchange, asked.digests, digests))
-        found = {}
+        kept = {}
         for name, digest in digests.items():
-            answer = _read(self._place(exchange, name, digests), Answer)
+            answer = read_file(self._path(exchange, name, digests), Answer)
             if answer is None or answer.participant != name:
                 continue
-            if answer.digest != digest:  # the questions were damaged, and were others
+            if answer.digest != digest:  # the file of questions was damaged, and other questions were asked
                 raise TranscriptError(self._what_differs(exchange, {name: answer.digest}, {name: digest}))
             try:
-                found[name] = Answered(decode_reply(answer.reply), answer.seconds)
+                kept[name] = Kept(decode_reply(answer.reply), answer.seconds)
             except ProtocolError as error:
                 raise TranscriptError(
-                    f"what {name!r} answered in exchange {exchange} of {self.folder} is of another version: {error}. "
-                    "Hint: the version that began this run, or a new run."
+                    f"the reply of {name!r} in exchange {exchange} of {self.folder} has another version: {error}. "
+                    "Hint: use the version that began this run, or begin a new run."
                 ) from None
-        return found
+        return kept
 
     def keep(self, exchange: int, requests: Mapping[str, Request], name: str, reply: Reply, seconds: float) -> None:
-        """Write a reply down. A failure is not one: whoever resumes asks again."""
+        """Write a reply. A failure is not kept: a resumed run asks again."""
         if isinstance(reply, Failure):
             return
         digest = sha256(encode(requests[name])).digest()
-        where = self._place(exchange, name, requests)
-        with _said(where):
-            _write(where, Answer(name, digest, float(seconds), encode(reply)))
+        path = self._path(exchange, name, requests)
+        with _disk_errors(path):
+            _write(path, Answer(name, digest, float(seconds), encode(reply)))
 
     def forget(self, exchange: int, requests: Mapping[str, Request], name: str) -> None:
-        """An answer that cannot be used is not one."""
-        with _said(self.folder):
-            self._place(exchange, name, requests).unlink(missing_ok=True)
+        """Delete a reply that cannot be used, so that a resumed run asks again."""
+        with _disk_errors(self.folder):
+            self._path(exchange, name, requests).unlink(missing_ok=True)
 
     def closed(self, exchange: int) -> Closed | None:
-        """Whose answers the exchange was left with; None if everybody's are still waited for."""
-        return _read(self.folder / f"{exchange:04d}" / "closed", Closed)
+        """Return whose replies an exchange used; None if it was not settled without some participants."""
+        return read_file(self.folder / f"{exchange:04d}" / "closed", Closed)
 
     def close_exchange(self, exchange: int, names: tuple[str, ...], refused: Mapping[str, str]) -> None:
-        """Go on with the answers of these. Whoever resumes does so as well."""
-        with _said(self.folder):
+        """Settle an exchange with the replies of these participants. A resumed run does the same."""
+        with _disk_errors(self.folder):
             _write(self.folder / f"{exchange:04d}" / "closed", Closed(names, dict(refused)))
 
-    def _place(self, exchange: int, name: str, asked: Mapping[str, Any]) -> Path:
-        """Participants by position in the order of names: a name may be no name of a file."""
+    def _path(self, exchange: int, name: str, asked: Mapping[str, Any]) -> Path:
+        """The file of a reply, by the position of the participant's name: a name need not be a valid file name."""
         return self.folder / f"{exchange:04d}" / f"{sorted(asked).index(name):02d}.reply"
 
     def _what_differs(self, exchange: int, before: Mapping[str, bytes], now: Mapping[str, bytes]) -> str:
         others = sorted(before.keys() ^ now.keys())
         changed = [name for name in now if name in before and before[name] != now[name]]
-        what = f"other participants: {quote(others)}" if others else f"other questions, to {quote(changed)}"
+        what = f"other participants: {quote(others)}" if others else f"other requests to {quote(changed)}"
         return (
-            f"{self.folder} is the record of another run: exchange {exchange} had {what}. "
-            "Hint: the study, the version or the code has changed since; begin a new run, or go back to what it was."
+            f"{self.folder} is the transcript of another run: exchange {exchange} had {what}. "
+            "Hint: the study, the version or the code has changed since. Begin a new run, or undo the change."
         )
 
 
-def _write(path: Path, thing: Questions | Answer | Closed) -> None:
-    body = msgspec.msgpack.encode(thing)
+def _write(path: Path, content: Questions | Answer | Closed) -> None:
+    body = msgspec.msgpack.encode(content)
     write_atomically(path, _MAGIC + sha256(body).digest() + body)
 
 
-def _read(path: Path, kind: type[_Kind]) -> _Kind | None:
-    """What was written, or None if nothing was, or it is damaged."""
+def read_file(path: Path, kind: type[_Kind]) -> _Kind | None:
+    """Return the content of a file of a transcript; None if it is missing or damaged."""
     try:
         raw = path.read_bytes()
     except OSError:
@@ -197,8 +197,8 @@ def _read(path: Path, kind: type[_Kind]) -> _Kind | None:
 
 
 @contextmanager
-def _said(where: Path) -> Iterator[None]:
-    """An error of the disk as one of ours."""
+def _disk_errors(where: Path) -> Iterator[None]:
+    """Turn an error of the disk into a TranscriptError."""
     try:
         yield
     except OSError as error:

@@ -1,69 +1,81 @@
-"""Who is there: a site in this job gives signs of life, one that is not in it answers a knock."""
+"""Which sites are present: a site in the job gives signs of life, any other site answers an echo."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from threading import Event, Thread
 
-_GONE = 12.0  # an idle site looks for work many times a second; so long without a look, its job process is gone
-_GONE_AT_WORK = 90.0  # one that computes has a heartbeat, which may have to wait for what is computed
-_KNOCK_EVERY = 2.0  # seconds
+
+@dataclass(frozen=True)
+class Patience:
+    """How many seconds without a sign of life mean that a site is gone, and how often others are looked for."""
+
+    idle: float = 12.0  # an idle site asks for a task many times a second
+    computing: float = 90.0  # a site that computes has only a heartbeat, which may wait for the computation
+    echo_every: float = 2.0
 
 
 class Presence:
-    """Who is there: every sign of life of a site in this job, and whether one of ``participants`` that is not answers."""
+    """Which sites are present in this job, and which of ``participants`` are connected without being in it.
 
-    def __init__(self, participants: Sequence[str], knock: Callable[[str], bool]) -> None:
-        self._participants, self._knock = tuple(participants), knock
+    ``is_connected`` asks a site for an echo.
+    """
+
+    def __init__(
+        self, participants: Sequence[str], is_connected: Callable[[str], bool], patience: Patience | None = None
+    ) -> None:
+        self._participants, self._is_connected = tuple(participants), is_connected
+        self._patience = Patience() if patience is None else patience
         self._seen: dict[str, float] = {}
-        self._at_work: set[str] = set(participants)  # starting up
+        self._computing: set[str] = set(participants)  # while they start
         self._in_job: set[str] = set()
-        self._back: set[str] = set()
-        self._over = Event()
+        self._connected: set[str] = set()
+        self._ended = Event()
 
     @property
     def in_job(self) -> frozenset[str]:
-        """Who takes tasks of this job."""
+        """The sites that take tasks of this job."""
         return frozenset(self._in_job)
 
     @property
     def returned(self) -> list[str]:
-        """Who is connected, but not in this job."""
-        return sorted(self._back - self._in_job)
+        """The participants whose sites are connected, but not in this job."""
+        return sorted(self._connected - self._in_job)
 
     def begin(self, in_job: Iterable[str]) -> None:
-        """These were there when the job began; the others are knocked at, again and again."""
+        """Begin with the sites in this job, and look for the others again and again."""
         self._in_job = set(in_job)
         Thread(target=self._look, daemon=True).start()
 
     def end(self) -> None:
-        """Knock no more."""
-        self._over.set()
+        """Stop looking."""
+        self._ended.set()
 
     def sign(self, name: str) -> None:
-        """A site has asked for work, or its heart beats."""
+        """Note a sign of life: a site has asked for a task or sent a heartbeat."""
         self._seen[name] = time.monotonic()
 
     def asked(self, name: str) -> None:
-        """A task waits for it."""
-        self._at_work -= {name} & self._seen.keys()
+        """Note that a task waits for a site."""
+        self._computing -= {name} & self._seen.keys()
 
     def works(self, name: str) -> None:
-        """It has fetched its task."""
-        self._at_work.add(name)
+        """Note that a site has fetched its task."""
+        self._computing.add(name)
 
     def lost(self, names: Iterable[str]) -> None:
-        """They are not in this job any more, even if they come back."""
+        """Remove sites from this job. They stay removed if they come back."""
         self._in_job -= set(names)
 
     def is_gone(self, name: str, since: float) -> bool:
-        """Whether there has been no sign of life for too long."""
-        quiet = time.monotonic() - max(self._seen.get(name, since), since)
-        return quiet > (_GONE_AT_WORK if name in self._at_work else _GONE)
+        """Whether a site has given no sign of life for too long, counted from ``since`` at the earliest."""
+        silence = time.monotonic() - max(self._seen.get(name, since), since)
+        return silence > (self._patience.computing if name in self._computing else self._patience.idle)
 
     def _look(self) -> None:
-        while not self._over.wait(_KNOCK_EVERY):
+        while not self._ended.wait(self._patience.echo_every):
             for name in self._participants:
-                if name not in self._in_job and self._knock(name):
-                    self._back.add(name)
+                if name not in self._in_job and self._is_connected(name):
+                    self._connected.add(name)

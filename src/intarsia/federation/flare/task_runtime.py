@@ -1,4 +1,4 @@
-"""Our runtime over FLARE's tasks: every request is a task of its own, every reply is told as it comes."""
+"""The runtime of a federation: every request is one task of NVIDIA FLARE, sent from the server to one site."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from nvflare.apis.controller_spec import ClientTask, Task, TaskCompletionStatus
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
-from nvflare.apis.shareable import ReturnCode as Code
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
@@ -21,16 +20,16 @@ from intarsia.federation.flare.filter import MESSAGE
 from intarsia.federation.flare.job import TASK
 from intarsia.federation.flare.presence import Presence
 from intarsia.protocol import Reply, Request, decode_reply, encode
-from intarsia.runtime.drive import Arrived, phase_of
-from intarsia.runtime.recorder import Recorder
+from intarsia.runtime.contract import OnReply, Runtime, check_known, check_unique
+from intarsia.runtime.drive import phase_of
 
-_LOOK_EVERY = 0.02  # seconds
+_CHECK_EVERY = 0.02  # seconds
 _GONE = "its site is gone"
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a job says of who takes part: all names, how many must answer, and how long they have."""
+    """What a job says of participants: all their names, how many must answer, and how many seconds they have."""
 
     participants: tuple[str, ...]
     quorum: int
@@ -38,104 +37,57 @@ class Terms:
 
 
 class ReturnedError(FederationError):
-    """Somebody who was away is connected again, and takes part from the next job on."""
+    """A participant that was away is connected again, and takes part from the next job on."""
 
 
-class FlareRuntime:
-    """Asks every participant by a task of its own: requests differ.
+class FlareRuntime(Runtime):
+    """Sends each participant a task of its own, because requests differ.
 
-    Whoever is in this job and does not answer is waited for until the deadline. Whoever is not in it was waited for before
-    it began; once connected again, it joins by another job, which begins where this one ends: at the end of an exchange.
+    A participant in this job has until the deadline to answer. One that is not in this job is not asked; as soon as it is
+    connected again, the runtime ends the job at the start of an exchange, so that the next job includes it.
     """
 
     def __init__(
-        self,
-        controller: Controller,
-        terms: Terms,
-        context: tuple[FLContext, Signal],
-        watcher: Recorder,
-        presence: Presence,
+        self, controller: Controller, terms: Terms, context: tuple[FLContext, Signal], presence: Presence
     ) -> None:
-        self._controller, self._terms = controller, terms
+        check_unique(terms.participants)
+        self._controller, self._terms, self._presence = controller, terms, presence
         self._fl_ctx, self._abort = context
-        self._watcher, self._presence = watcher, presence
-        self.why: Mapping[str, str] = {}
-        self._answered: dict[str, float] = {}
-        self._asked: Mapping[str, Request] = {}
-        self._n = 0
+        self._requests: Mapping[str, Request] = {}
+        self._inbox = _Inbox(None)
+        self._n_exchanges = 0
+        self.reasons: Mapping[str, str] = {}
+        """Why participants did not answer in the latest exchange, by name."""
 
     def participants(self) -> tuple[str, ...]:
-        """Who can be asked."""
+        """Return the names of all participants."""
         return self._terms.participants
 
-    def exchange(self, requests: Mapping[str, Request], arrived: Arrived | None = None) -> dict[str, Reply]:
-        """Send every request to its participant, tell of every reply, and wait for all, or for the quorum and the deadline.
-
-        ``why`` says then what kept the others.
+    def exchange(self, requests: Mapping[str, Request], on_reply: OnReply | None = None) -> dict[str, Reply]:
+        """Send each request to its participant and return the replies that came before the deadline.
 
         Raises
         ------
         ReturnedError
-            Somebody came back who is not in this job.
+            A participant that is not in this job is connected again.
         """
+        check_known(requests, self._terms.participants)
         self._check_returned()
-        lock, started = Lock(), time.monotonic()
-        replies: dict[str, Reply] = {}
-        why: dict[str, str] = {}
-        over: list[bool] = []
-        self._asked, self._answered, self._n = requests, {}, self._n + 1
-
-        def received(client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG001
-            name, result = client_task.client.name, client_task.result
-            with lock:
-                if over:
-                    return  # nobody waits for it any more
-                try:
-                    reply = _reply_of(result)
-                except ProtocolError as error:
-                    why[name] = str(error)
-                    return
-                seconds = time.monotonic() - started
-                if arrived is not None:
-                    arrived(name, reply, seconds)
-                self._watcher.answered(phase_of(requests[name]), name, reply, seconds)
-                self._answered[name] = seconds
-                replies[name] = reply
-
-        there = self._presence.in_job
-        tasks = {name: self._ask(name, request, received) for name, request in requests.items() if name in there}
-        while waiting := [name for name, task in tasks.items() if task.completion_status is None]:
-            self._check_aborted()
-            for name in waiting:
-                if self._presence.is_gone(name, started):
-                    why[name] = _GONE
-                    self._controller.cancel_task(tasks[name], fl_ctx=self._fl_ctx)
-            time.sleep(_LOOK_EVERY)
-        with lock:
-            over.append(True)
-        self.why = {name: why.get(name, _why(tasks[name])) for name in tasks if name not in replies} | {
-            name: "not connected" for name in requests if name not in tasks
+        inbox = self._inbox = _Inbox(on_reply)
+        self._requests, self._n_exchanges = requests, self._n_exchanges + 1
+        in_job = self._presence.in_job
+        tasks = {name: self._send(name, request, inbox) for name, request in requests.items() if name in in_job}
+        self._wait_for(tasks, inbox)
+        replies = inbox.close()
+        self.reasons = {
+            name: inbox.reasons.get(name) or (_reason(tasks[name]) if name in tasks else "not connected")
+            for name in requests
+            if name not in replies
         }
-        self._await_return([name for name, reason in self.why.items() if reason == _GONE], started)
-        return replies
+        self._await_return([name for name, reason in self.reasons.items() if reason == _GONE], inbox.started)
+        return {name: replies[name] for name in requests if name in replies}
 
-    def _check_aborted(self) -> None:
-        if self._abort.triggered:
-            raise FederationError("the run was aborted. What was answered is kept: the same command goes on.")
-
-    def _check_returned(self) -> None:
-        if back := self._presence.returned:
-            raise ReturnedError(f"{quote(back)} came back.")
-
-    def _await_return(self, gone: list[str], started: float) -> None:
-        """A site that died in this exchange has until the deadline to come back."""
-        self._presence.lost(gone)
-        while gone and time.monotonic() - started < self._terms.deadline:
-            self._check_aborted()
-            self._check_returned()
-            time.sleep(_LOOK_EVERY)
-
-    def _ask(self, name: str, request: Request, received: Any) -> Task:
+    def _send(self, name: str, request: Request, inbox: _Inbox) -> Task:
         data = Shareable()
         data[MESSAGE] = encode(request)
         self._presence.asked(name)
@@ -143,41 +95,118 @@ class FlareRuntime:
         def fetched(client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG001
             self._presence.works(name)
 
-        task = Task(TASK, data, timeout=self._terms.deadline, before_task_sent_cb=fetched, result_received_cb=received)
+        task = Task(
+            TASK, data, timeout=self._terms.deadline, before_task_sent_cb=fetched, result_received_cb=inbox.receive
+        )
         self._controller.send(task=task, fl_ctx=self._fl_ctx, targets=[name])
         return task
 
+    def _wait_for(self, tasks: Mapping[str, Task], inbox: _Inbox) -> None:
+        """Wait until each task is answered, past its deadline, or cancelled because its site is gone."""
+        while waiting := [name for name, task in tasks.items() if task.completion_status is None]:
+            self._check_aborted()
+            inbox.check()
+            for name in waiting:
+                if self._presence.is_gone(name, inbox.started):
+                    inbox.reasons[name] = _GONE
+                    self._controller.cancel_task(tasks[name], fl_ctx=self._fl_ctx)
+            time.sleep(_CHECK_EVERY)
+
+    def _check_aborted(self) -> None:
+        if self._abort.triggered:
+            raise FederationError("the run was aborted. All replies are kept: the same command continues the run.")
+
+    def _check_returned(self) -> None:
+        if returned := self._presence.returned:
+            raise ReturnedError(f"{quote(returned)} came back.")
+
+    def _await_return(self, gone: list[str], started: float) -> None:
+        """Give a site that died in this exchange until the deadline to come back."""
+        self._presence.lost(gone)
+        while gone and time.monotonic() - started < self._terms.deadline:
+            self._check_aborted()
+            self._check_returned()
+            time.sleep(_CHECK_EVERY)
+
     def progress(self) -> dict[str, Any]:
-        """How far it is, for whoever asks while it runs."""
-        asked = dict(self._asked)
-        if not asked:
+        """Return how far the run is, for the analyst who asks while it runs."""
+        requests = dict(self._requests)
+        if not requests:
             return {"exchange": 0, "phase": "starting", "answered": [], "waiting": [], "away": []}
-        request = next(iter(asked.values()))
-        here, answered = self._presence.in_job, set(self._answered)
+        request = next(iter(requests.values()))
+        in_job, answered = self._presence.in_job, self._inbox.answered
         return {
-            "exchange": self._n,
+            "exchange": self._n_exchanges,
             "phase": phase_of(request),
             "round": getattr(request, "round", 0),
             "answered": sorted(answered),
-            "waiting": sorted(name for name in asked if name not in answered and name in here),
-            "away": sorted(name for name in self._terms.participants if name not in here),
+            "waiting": sorted(name for name in requests if name not in answered and name in in_job),
+            "away": sorted(name for name in self._terms.participants if name not in in_job),
         }
 
 
-def _reply_of(result: Any) -> Reply:
+class _Inbox:
+    """The replies of one exchange. The engine delivers them from threads of its own."""
+
+    def __init__(self, on_reply: OnReply | None) -> None:
+        self.started = time.monotonic()
+        self.reasons: dict[str, str] = {}
+        self._on_reply, self._lock = on_reply, Lock()
+        self._replies: dict[str, Reply] = {}
+        self._error: Exception | None = None
+        self._closed = False
+
+    @property
+    def answered(self) -> frozenset[str]:
+        """The participants that have answered."""
+        return frozenset(tuple(self._replies))
+
+    def receive(self, client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG002
+        """Take the result of a task, unless the exchange is over."""
+        name = client_task.client.name
+        with self._lock:
+            if self._closed or self._error is not None:
+                return
+            try:
+                reply = reply_of(client_task.result)
+            except ProtocolError as error:
+                self.reasons[name] = str(error)
+                return
+            try:
+                if self._on_reply is not None:
+                    self._on_reply(name, reply, time.monotonic() - self.started)
+            except Exception as error:  # noqa: BLE001  (the engine would only log it)
+                self._error = error
+            self._replies[name] = reply
+
+    def check(self) -> None:
+        """Raise what ``on_reply`` raised."""
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> dict[str, Reply]:
+        """Return all replies. Later ones are discarded."""
+        with self._lock:
+            self._closed = True
+        self.check()
+        return self._replies
+
+
+def reply_of(result: Any) -> Reply:
+    """Return the reply in the result of a task, or raise a ProtocolError."""
     code = result.get_return_code() if isinstance(result, Shareable) else ReturnCode.EXECUTION_RESULT_ERROR
-    if code != Code.OK:
+    if code != ReturnCode.OK:
         raise ProtocolError(f"its site answered {code}")
     data = result.get(MESSAGE)
     if not isinstance(data, bytes):
-        raise ProtocolError("its site answered with something else than a message")
+        raise ProtocolError("its site did not answer with a message")
     return decode_reply(data)
 
 
-def _why(task: Task) -> str:
+def _reason(task: Task) -> str:
     match task.completion_status:
         case TaskCompletionStatus.TIMEOUT:
-            return "not within the deadline"
+            return "no answer within the deadline"
         case TaskCompletionStatus.CLIENT_DEAD:
             return _GONE
         case other:
