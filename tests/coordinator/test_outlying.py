@@ -12,7 +12,6 @@ import intarsia
 from intarsia.participant import Participant
 from intarsia.protocol import LocalSummary, Refinement
 from intarsia.report.data import State
-from intarsia.results import model_file
 
 ROUNDS, SUMMARIES = "Nobody's rounds were far from everybody else's", "Columns mean the same everywhere"
 HONEST = Participant.handle
@@ -94,13 +93,3 @@ def test_nor_are_real_hospitals():
     assert found[ROUNDS].state is State.GOOD
     assert set(result.outcome.strain) == set(result.outcome.participants)
     assert max(result.outcome.strain.values()) < 10
-
-
-def test_a_file_without_the_record_is_read_and_one_with_nonsense_is_not(tmp_path):
-    result, _ = lights(tables())
-    stored = model_file._stored(result.outcome, result.outcome.model.space.names, None, None, numbered=False, run=None)
-    tree = msgspec.msgpack.decode(model_file._ENCODER.encode(stored))
-    assert tree.pop("strain")
-    assert model_file._DECODER.decode(msgspec.msgpack.encode(tree)).strain == {}
-    for wrong in ({"mallory": 1.0}, {"a": -1.0}, {"a": float("inf")}, {"a": float("nan")}):
-        assert list(model_file._problems(msgspec.structs.replace(stored, strain=wrong)))

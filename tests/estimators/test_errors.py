@@ -228,56 +228,6 @@ def test_a_failing_local_algorithm_is_named_without_its_text_but_in_process_the_
     assert str(CANARY) in str(error.value.__cause__.__cause__)
 
 
-SETTINGS = [
-    ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1"),
-    ({"n_clusters": 2.5}, "n_clusters"),
-    ({"n_clusters": True}, "n_clusters"),
-    ({"n_clusters": "three"}, "n_clusters must be a whole number or 'auto'"),
-    ({"aggregation": "greedy"}, "aggregation must be one of"),
-    ({"step_size": 0.0}, "step_size must be a number above 0 up to 1"),
-    ({"step_size": float("nan")}, "step_size"),
-    ({"max_rounds": -1}, "max_rounds"),
-    ({"tol": -1.0}, "tol"),
-    ({"min_points": 0}, "min_points"),
-    ({"metric": "hamming"}, "metric must be one of"),
-    ({"scale": "max"}, "scale must be one of"),
-    ({"missing": "guess"}, "missing must be one of"),
-    ({"n_local_clusters": 0}, "n_local_clusters"),
-    ({"n_local_clusters": {"z": 2}}, "n_local_clusters names 1 participant.*'z'"),
-    ({"local": {"z": KMeans(2)}}, "local names 1 participant.*'z'"),
-    ({"local": "kmeans"}, "local must be None or a scikit-learn clusterer.*a str"),
-    ({"local": KMeans}, "the class KMeans"),
-    ({"random_state": "a"}, "random_state must be"),
-    ({"random_state": -1}, "random_state must be"),
-    ({"method": "magic"}, "method must be one of"),
-    ({"method": "one_shot", "force": "weak"}, "force must be one of"),
-    ({"method": "one_shot", "density": "poisson"}, "density must be one of"),
-    ({"method": "one_shot", "exponent": 0}, "exponent must be a number above 0"),
-    (
-        {"method": "one_shot", "force": "exact", "metric": "cosine"},
-        "force='exact' needs metric='euclidean'.*force='sampled'",
-    ),
-    ({"method": "one_shot", "n_proxies": 0}, "n_proxies"),
-    ({"method": "one_shot", "n_proxies": 10**9}, "n_proxies must be a whole number from 1 to 100000"),
-    ({"method": "one_shot", "softening": float("inf")}, "softening"),
-    ({"method": "one_shot", "exponent": 1e3}, "exponent"),
-    ({"method": "one_shot", "bounding_boxes": True}, "bounding_boxes are for proxies"),
-    ({"method": []}, "method must be one of"),
-    ({"method": "one_shot", "max_rounds": 3}, "no setting 'max_rounds'.*belongs to method='federated'"),
-    ({"max_round": 3}, "no setting 'max_round'.*max_rounds"),
-    ({"scale": np.ones(2)}, "scale must be one of"),
-    ({"metric": lambda u, v: float("nan")}, "metric must return a finite number"),
-    ({"metric": lambda u, v: 1 / 0}, "metric failed with a ZeroDivisionError"),
-]
-
-
-@pytest.mark.parametrize(("settings", "text"), SETTINGS, ids=[text for _, text in SETTINGS])
-def test_bad_settings(settings, text):
-    settings = {"n_clusters": 2, **settings}
-    with pytest.raises(ex.SettingError, match=text):
-        intarsia.cluster({"a": table(), "b": table("yz")}, **settings)
-
-
 def test_the_tree_in_the_docstring_is_the_tree():
     names = [name for name in vars(ex) if isinstance(getattr(ex, name), type)]
     assert all(name in ex.__doc__ for name in names)

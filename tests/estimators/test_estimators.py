@@ -29,7 +29,7 @@ EXPECTED = {
 
 
 @parametrize_with_checks(
-    [FederatedClustering(n_clusters=2), OneShotClustering(n_clusters=2), OneShotClustering()],
+    [FederatedClustering(2), FederatedClustering(), OneShotClustering(2), OneShotClustering()],
     expected_failed_checks=lambda _: EXPECTED,
 )
 def test_one_matrix_makes_an_ordinary_clusterer(estimator, check):
@@ -196,7 +196,7 @@ def test_the_force_s_settings_reach_the_force():
 def test_without_softening_equal_clusters_attract_beyond_measure_and_nothing_breaks():
     same = {"x": [0.0, 0, 0, 5, 5, 5], "y": [1.0, 1, 1, 7, 7, 7]}
     tables = {k: dict(same) for k in "abc"}
-    for settings in ({}, {"aggregation": "greedy"}, {"force": "sampled"}, {"exponent": 60.0}, {"n_clusters": None}):
+    for settings in ({}, {"aggregation": "greedy"}, {"force": "sampled"}, {"exponent": 60.0}, {"n_clusters": "auto"}):
         settings = {"n_clusters": 2, "softening": 0.0, **settings}
         result = OneShotClustering(random_state=0, **settings).fit_result(tables)
         assert result.n_clusters == 2
@@ -256,7 +256,7 @@ def test_all_aggregations_agree_on_clear_clusters(aggregation):
         {"force": "sampled", "metric": "manhattan"},
         {"density": "gaussian_full"},
         {"density": "gaussian_diagonal", "exponent": 3.0, "softening": 0.05},
-        {"n_clusters": None},
+        {"n_clusters": "auto"},
     ],
 )
 def test_every_way_of_one_shot_finds_clear_clusters(settings):
@@ -277,7 +277,7 @@ def test_federated_takes_any_metric(metric):
 
 def test_k_chosen_keeps_the_curve_and_every_cut():
     tables, *_ = three_tables()
-    outcome = intarsia.cluster(tables, None, method="one_shot", random_state=0).outcome
+    outcome = intarsia.cluster(tables, "auto", method="one_shot", random_state=0).outcome
     assert max(outcome.silhouettes, key=outcome.silhouettes.get) == 3
     tree = outcome.merge_tree
     assert [len(np.unique(tree.cut(k))) for k in range(1, tree.n_leaves + 1)] == list(range(1, tree.n_leaves + 1))

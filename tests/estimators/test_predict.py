@@ -297,5 +297,5 @@ def test_a_mixture_labels_by_the_likeliest_cluster_and_predicts_as_it_labelled(t
     again = intarsia.load(tmp_path / "s.intarsia")
     np.testing.assert_array_equal(again.predict(tables["a"]), mixture.labels["a"])
     assert (mixture.predict({"f0": [np.nan, 1.0]}) == [-1, mixture.predict({"f0": [1.0]})[0]]).all()
-    with pytest.raises(intarsia.exceptions.SettingError, match="no angles"):
+    with pytest.raises(intarsia.exceptions.SettingError, match="model='mixture' needs metric='euclidean'"):
         intarsia.cluster(tables, 2, model="mixture", metric="cosine")

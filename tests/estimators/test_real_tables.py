@@ -357,7 +357,7 @@ def test_a_dirichlet_for_rows_of_shares():
         intarsia.cluster({**tables, "a": tables["a"][["c", "h"]]}, 2, **settings)
     with pytest.raises(intarsia.exceptions.DensityError, match="'b': .*hold categories: 'sex'"):
         intarsia.cluster({**tables, "b": tables["b"].assign(sex=["f", "m"] * 40)}, 2, **settings)
-    with pytest.raises(intarsia.exceptions.SettingError, match="force='exact' needs Gaussians"):
+    with pytest.raises(intarsia.exceptions.SettingError, match="force='exact' needs a Gaussian density"):
         intarsia.cluster(tables, 2, method="one_shot", density="dirichlet", force="exact")
 
 

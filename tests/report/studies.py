@@ -94,7 +94,7 @@ def large_study(n=30, k=50, d=600, seed=0):
     )
     merged = merge(local, group, k)
     model = GlobalModel(
-        FeatureSpace(features), merged, extent_of(local.values, local.seen), np.zeros(d), np.ones(d),
+        FeatureSpace(features), merged, extent_of(local.values, local.seen), np.zeros(d), np.ones(d), "euclidean",
         variances=np.ones((k, d)), cells=merged.counts,
     )  # fmt: skip
     margins = np.where(np.arange(n * k) % 97 == 0, 0.01, 0.8)
@@ -128,4 +128,4 @@ def large_study(n=30, k=50, d=600, seed=0):
     run = RunRecord(
         "federated", {"n_clusters": k}, 0, {"intarsia": "0"}, "2026-01-01T00:00:00+00:00", 60.0, exchanges, sent
     )
-    return ClusteringResult({}, {}, features, outcome, None, {name: name for name in names}, run)
+    return ClusteringResult({}, {}, features, outcome, run, {name: name for name in names})

@@ -1,9 +1,11 @@
-"""A saved study comes back as it was; anything else is refused in words, whatever its bytes are."""
+"""A saved study comes back as it was; a damaged or invalid file is refused in words, whatever its bytes are."""
 
 from __future__ import annotations
 
+import json
 import re
 import struct
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,8 +19,10 @@ from hypothesis import strategies as st
 import intarsia
 from intarsia.exceptions import ModelFileError, SettingError
 from intarsia.results import model_file
+from intarsia.results.outcome import RoundInfo
+from intarsia.results.stored import StoredTree
 
-OLD = sorted((Path(__file__).parent / "files").glob("*.intarsia"))
+WRITTEN = sorted((Path(__file__).parent / "files").glob("*.intarsia"))
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +40,7 @@ def tables():
 @pytest.fixture(scope="module", params=["federated", "one_shot", "one_shot, K chosen"])
 def result(request, tables):
     method, *chosen = request.param.split(", ")
-    return intarsia.cluster(tables, None if chosen else 3, method=method, scale="standard", random_state=0)
+    return intarsia.cluster(tables, "auto" if chosen else 3, method=method, scale="standard", random_state=0)
 
 
 def same(left, right):
@@ -117,15 +121,31 @@ def test_places_that_cannot_be_written_or_read_are_named(result, tmp_path):
             intarsia.load(place)
 
 
-@pytest.mark.parametrize("path", OLD, ids=lambda path: path.name)
-def test_files_of_every_version_load(path):
-    result = intarsia.load(path)
-    assert result.n_clusters == 3
-    assert result.predict({"y": [0.0], "x": [1.0]}).shape == (1,)
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
+def test_files_written_before_load_and_predict_the_same_labels(path):
+    facts, result = json.loads(path.with_suffix(".json").read_text(encoding="utf-8")), intarsia.load(path)
+    rows = {
+        name: values if name in result.levels else [np.nan if v is None else v for v in values]
+        for name, values in facts["rows"].items()
+    }
+    assert str(result) == facts["text"]
+    assert result.predict(rows).tolist() == facts["predicted"]
+    assert result.score(rows) == pytest.approx(facts["score"])
+    if facts["margins"] is not None:
+        np.testing.assert_allclose(result.predict_margin(rows), facts["margins"], atol=1e-6)
+    if result.labels:
+        assert {str(key): labels.tolist() for key, labels in result.labels.items()} == facts["labels"]
 
 
-def test_there_is_a_file_of_this_version():
-    assert any(path.name.startswith(f"v{model_file.VERSION}") for path in OLD)
+def test_files_written_before_have_every_feature_of_a_study():
+    results = [intarsia.load(path) for path in WRITTEN]
+    assert any(result.levels for result in results)
+    assert any(result.fidelity for result in results)
+    assert any(result.outcome.merge_tree is not None for result in results)
+    assert any(result.run.absent for result in results)
+    assert any(result.run.settings["release"] for result in results)
+    assert any(set(result.keys.values()) == {0, 1, 2} for result in results)
+    assert {result.run.method for result in results} == {"federated", "one_shot"}
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +161,7 @@ def load_bytes(tmp_path_factory, data):
     return intarsia.load(path)
 
 
-def sealed(body, version=model_file.VERSION):
+def with_header(body, version=model_file.VERSION):
     return model_file.MAGIC + struct.pack(">H", version) + sha256(body).digest() + body
 
 
@@ -154,10 +174,10 @@ def sealed(body, version=model_file.VERSION):
         (lambda raw: raw[:-1], "damaged"),
         (lambda raw: raw + b"\x00", "damaged"),
         (lambda raw: raw[:200] + bytes([raw[200] ^ 1]) + raw[201:], "damaged"),
-        (lambda raw: sealed(raw[42:], version=9), "version 9"),
-        (lambda raw: sealed(raw[42:], version=0), "version 0"),
-        (lambda raw: sealed(b"\x80"), "cannot be read"),
-        (lambda raw: sealed(b"\x93" * 5000), "cannot be read"),
+        (lambda raw: with_header(raw[model_file.HEADER :], version=9), "version 9.*newer intarsia"),
+        (lambda raw: with_header(raw[model_file.HEADER :], version=1), "version 1.*fit and save the study again"),
+        (lambda raw: with_header(b"\x80"), "cannot be read"),
+        (lambda raw: with_header(b"\x93" * 5000), "cannot be read"),
     ],
 )
 def test_what_is_not_a_whole_file_is_refused_in_words(change, words, raw, tmp_path_factory):
@@ -175,42 +195,47 @@ LIES = {
     "a feature twice": {"features": lambda s: (s.features[0],) * len(s.features)},
     "other names": {"names_in_order": lambda s: s.features[:1]},
     "a metric of theirs": {"metric": lambda s: "os.system"},
-    "a tree that is a ring": {
-        "tree": lambda s: model_file.StoredTree(s.tree.n_leaves, s.tree.merges * 0, s.tree.strengths)
-    },
+    "a tree that is a ring": {"tree": lambda s: StoredTree(s.tree.n_leaves, s.tree.merges * 0, s.tree.strengths)},
     "labels below": {"labels": lambda s: {"b": np.array([-9])}},
     "labels beyond": {"labels": lambda s: {"b": s.labels["b"] + 5}},
     "labels that are not counted": {"labels": lambda s: {"b": s.labels["b"][:-1]}},
     "values of no dimension": {"values": lambda s: np.array(1.0)},
     "owner of no dimension": {"owner": lambda s: np.array(1)},
-    "a tree of no dimension": {"tree": lambda s: model_file.StoredTree(6, np.array(1), np.array(1.0))},
+    "a tree of no dimension": {"tree": lambda s: StoredTree(6, np.array(1), np.array(1.0))},
     "no sizes": {"sizes": lambda s: {}},
     "negative sizes": {"sizes": lambda s: {name: -sizes for name, sizes in s.sizes.items()}},
     "an extent turned round": {"low": lambda s: s.high + 1},
     "a blank name": {"features": lambda s: (" ", *s.features[1:]), "names_in_order": lambda s: (" ", *s.features[1:])},
     "cells below nothing": {"cells": lambda s: -s.cells - 1},
-    "positions with names": {"numbered": lambda s: True},
+    "numbered participants with names": {"numbered": lambda s: True},
+    "strain of a stranger": {"strain": lambda s: {"mallory": 1.0}},
+    "strain below 0": {"strain": lambda s: {"b": -1.0}},
+    "endless strain": {"strain": lambda s: {"b": float("inf")}},
+    "strain that is no number": {"strain": lambda s: {"b": float("nan")}},
+    "confidence above 1": {"aggregation": lambda s: replace(s.aggregation, confidence=1.5)},
+    "an unknown phase": {"run": lambda s: replace(s.run, absent={"b": ("rumour",)})},
+    "an unknown kind of round": {"rounds": lambda s: (RoundInfo(1, 0.1, (1, 2, 3), kind="odd"),)},
 }
 
 
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_file_with_a_right_checksum_and_wrong_content_is_refused(lie, raw, tmp_path_factory):
-    stored = model_file._DECODER.decode(raw[42:])
+    stored = model_file.from_bytes(raw, "study")
     changed = msgspec.structs.replace(stored, **{field: make(stored) for field, make in LIES[lie].items()})
-    with pytest.raises(ModelFileError, match="does not make sense"):
-        load_bytes(tmp_path_factory, sealed(model_file._ENCODER.encode(changed)))
+    with pytest.raises(ModelFileError, match="is invalid"):
+        load_bytes(tmp_path_factory, model_file.to_bytes(changed))
 
 
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)
 def test_no_bytes_lead_to_anything_but_a_study_or_our_error(data, raw, tmp_path_factory):
-    body = bytearray(raw[42:])
+    body = bytearray(raw[model_file.HEADER :])
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(body) - 1))
         body[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
     try:
-        result = load_bytes(tmp_path_factory, sealed(bytes(body)))
+        result = load_bytes(tmp_path_factory, with_header(bytes(body)))
     except ModelFileError:
         return
     assert isinstance(str(result), str)

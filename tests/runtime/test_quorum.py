@@ -253,7 +253,7 @@ def saved(recorder, outcome, folder):
         absent=recorder.absent(outcome.participants),
         notes=outcome.remarks,
     )
-    model_file.save(folder / "model", outcome, outcome.model.space.names, run=record)
+    model_file.save(folder / "model", outcome, outcome.model.space.names, record)
     return model_file.load(folder / "model")[1].run
 
 

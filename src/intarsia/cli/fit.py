@@ -188,9 +188,9 @@ def _record(
         "sizes": {str(name): sizes.tolist() for name, sizes in result.sizes.items()},
         "confidence": None if result.confidence != result.confidence else result.confidence,
         "rounds": [{"number": r.number, "movement": r.movement, "kind": r.kind} for r in result.rounds],
-        "seed": None if result.run is None else result.run.seed,
-        "exchanges": [] if result.run is None else [asdict(exchange) for exchange in result.run.exchanges],
-        "sent": [] if result.run is None else [asdict(entry) for entry in result.run.sent],
+        "seed": result.run.seed,
+        "exchanges": [asdict(exchange) for exchange in result.run.exchanges],
+        "sent": [asdict(entry) for entry in result.run.sent],
         "seconds": round(time.time() - started, 3),
     }
 

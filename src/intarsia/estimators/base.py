@@ -6,7 +6,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -17,18 +16,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from intarsia.coordinator import Algorithm
 from intarsia.coordinator.base import check_connected
-from intarsia.core.distances import Metric, check_metric
+from intarsia.core.distances import Metric
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import FloatArray
-from intarsia.core.units import SCALES
 from intarsia.estimators.predict import predict_table
 from intarsia.estimators.recording import VERSIONS, settings_of
 from intarsia.estimators.result import ClusteringResult
-from intarsia.estimators.settings import check_clusterer, check_integer, check_jobs, check_one_of
+from intarsia.estimators.settings import OBSERVED, check_settings
 from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
-from intarsia.exceptions import MissingCellsError, SettingError, TooFewRowsError, UnknownFeaturesError, quote
-from intarsia.privacy.policy import OPEN, ReleasePolicy
+from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeaturesError, quote
+from intarsia.privacy.policy import OPEN
 from intarsia.results.advice import advice
 from intarsia.results.assumptions import check_assumptions
 from intarsia.runtime.contract import Watcher
@@ -39,8 +37,6 @@ from intarsia.runtime.recorder import Recorder
 from intarsia.tables import AnyTable, take_in
 from intarsia.tables.frame import Table, read_table, settle_missing, table_of
 
-MISSING = ("observed", "error", "impute", "drop")
-OBSERVED = MISSING[0]
 _PLAIN = "table"
 
 
@@ -49,7 +45,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
 
     method: str  # as intarsia.cluster calls it
     # set by the subclasses' __init__
-    n_clusters: int | str | None
+    n_clusters: int | str
     local: Any
     n_local_clusters: Any
     metric: Metric
@@ -162,7 +158,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         )
         texts = [text for _, text in notes]
         run = recorder.record(self.method, settings, seed, VERSIONS, texts, outcome.participants)
-        return ClusteringResult(labels, local_labels, union, outcome, report, keys, run)
+        return ClusteringResult(labels, local_labels, union, outcome, run, keys, report)
 
     def algorithm_for(self, participants: Sequence[str]) -> Algorithm:
         """What a coordinator elsewhere runs to find what ``fit`` would find here, for participants of these names."""
@@ -177,7 +173,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     @property
     def _known_k(self) -> int | None:
         """K, or None if it is to be chosen."""
-        return None if self.n_clusters is None or isinstance(self.n_clusters, str) else int(self.n_clusters)
+        return None if isinstance(self.n_clusters, str) else int(self.n_clusters)
 
     def _keep(self, result: ClusteringResult, *, plain: bool) -> None:
         self.result_ = result
@@ -225,25 +221,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         """The algorithm with this estimator's settings."""
 
     def _check_settings(self) -> None:
-        check_metric(self.metric)
-        if isinstance(self.n_clusters, str) and self.n_clusters != "auto":
-            raise SettingError(f"n_clusters must be a whole number or 'auto'. Got {self.n_clusters!r} instead.")
-        if not isinstance(self.n_clusters, str) and self.n_clusters is not None:
-            check_integer("n_clusters", self.n_clusters, 1)
-        check_one_of("scale", self.scale, SCALES)
-        for missing in self.missing.values() if isinstance(self.missing, Mapping) else [self.missing]:
-            check_one_of("missing", missing, MISSING)
-        for estimator in self.local.values() if isinstance(self.local, Mapping) else [self.local]:
-            check_clusterer("local", estimator)
-        for rules in self.release.values() if isinstance(self.release, Mapping) else [self.release]:
-            if rules is not None and not isinstance(rules, ReleasePolicy):
-                raise SettingError(f"release must be a ReleasePolicy or None. Got {rules!r} instead.")
-        if self.n_jobs is not None:
-            check_jobs(self.n_jobs)
-        fixed = self.n_local_clusters
-        for value in fixed.values() if isinstance(fixed, Mapping) else [fixed]:
-            if value is not None:
-                check_integer("n_local_clusters", value, 1)
+        check_settings(self.method, self.get_params(deep=False))
 
 
 def _runtime(joining: Iterable[Joining], n_jobs: int) -> AbstractContextManager[Any]:
@@ -260,11 +238,7 @@ def _seed(random_state: Any) -> int:
         return draw_seed(random_state)
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, Integral) and int(random_state) >= 0:
-        return int(random_state)
-    raise SettingError(
-        f"random_state must be None, a whole number from 0, or a numpy generator. Got {random_state!r} instead."
-    )
+    return int(random_state)
 
 
 def _numbered(n: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from intarsia.core.types import BoolArray, IntArray
-from intarsia.estimators.settings import check_integer
+from intarsia.estimators.settings import WholeNumber, check_value
 from intarsia.exceptions import EmptyTableError, InputError, SettingError, quote
 from intarsia.tables.frame import Category, Table, cells_of, check_table, read_table, without_column
 
@@ -120,7 +120,7 @@ def participants_from_blocks(table: Any, by: str | None = None, *, min_rows: int
     array([0, 1, 0, 1])
     """
     if min_rows is not None:
-        check_integer("min_rows", min_rows, 1)
+        check_value("min_rows", min_rows, WholeNumber(1))
     if by is None:
         return _by_pattern(read_table(table, "table"), min_rows)
     names = check_table(table, "table")

@@ -1,4 +1,4 @@
-"""One call from tables to a clustering."""
+"""One function from tables to a clustering."""
 
 from __future__ import annotations
 
@@ -7,28 +7,37 @@ from typing import Any
 from intarsia.estimators.federated import FederatedClustering
 from intarsia.estimators.one_shot import OneShotClustering
 from intarsia.estimators.result import ClusteringResult
-from intarsia.exceptions import SettingError, quote
+from intarsia.estimators.settings import check_names, check_settings
 
-METHODS: dict[str, Any] = {"federated": FederatedClustering, "one_shot": OneShotClustering}
+ESTIMATORS: dict[str, Any] = {kind.method: kind for kind in (FederatedClustering, OneShotClustering)}
 
 
 def cluster(
-    tables: Any, n_clusters: int | str | None = "auto", *, method: str = "federated", **settings: Any
+    tables: Any, n_clusters: int | str = "auto", *, method: str = "federated", **settings: Any
 ) -> ClusteringResult:
     """Find one clustering over the union of all columns, and label every row.
 
     Parameters
     ----------
-    tables : mapping or sequence of tables
-        One per participant: pandas, polars or pyarrow tables, or mappings of column names to arrays. Columns are matched
-        by name. Rows are never shared between participants, nor looked at together. A single table or matrix is
-        clustered as it is.
-    n_clusters : int, or "auto"
-        K. ``"auto"`` (or None) chooses it.
-    method : {"federated", "one_shot"}
+    tables : mapping or sequence of tables, or one table or matrix
+        One table per participant: pandas, polars or pyarrow tables, or mappings of column names to arrays. Columns are
+        matched by name. Rows of different participants are never compared with each other.
+    n_clusters : int or "auto", default="auto"
+        The number of clusters, K. ``"auto"`` chooses it.
+    method : {"federated", "one_shot"}, default="federated"
         Algorithm 1 (several rounds, centroids) or Algorithm 2 (one round, densities).
     **settings
-        Passed on to :class:`FederatedClustering` or :class:`OneShotClustering`.
+        Settings of :class:`FederatedClustering` or :class:`OneShotClustering`.
+
+    Returns
+    -------
+    ClusteringResult
+        Labels, centroids, and what a report needs.
+
+    Raises
+    ------
+    InputError
+        A table or a setting cannot be used. The message says which, and what to try.
 
     Examples
     --------
@@ -47,13 +56,8 @@ def cluster(
 
 
 def estimator_for(method: str, n_clusters: Any, settings: dict[str, Any]) -> Any:
-    """The estimator of a method; a setting that it does not have is refused by name."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise SettingError(f"method must be one of {tuple(METHODS)}. Got {method!r} instead.")
-    known = METHODS[method]._get_param_names()  # noqa: SLF001  (scikit-learn's own way to ask)
-    unknown = [name for name in settings if name not in known]
-    if unknown:
-        elsewhere = [other for other, kind in METHODS.items() if unknown[0] in kind._get_param_names()]  # noqa: SLF001
-        hint = f"{unknown[0]!r} belongs to method={elsewhere[0]!r}" if elsewhere else f"there are {', '.join(known)}"
-        raise SettingError(f"method={method!r} has no setting {quote(unknown)}. Hint: {hint}.")
-    return METHODS[method](n_clusters, **settings)
+    """Return the estimator of a method with these settings, all of them checked."""
+    check_names(method, settings)
+    estimator = ESTIMATORS[method](n_clusters, **settings)
+    check_settings(method, estimator.get_params(deep=False))
+    return estimator

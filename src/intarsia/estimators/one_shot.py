@@ -1,4 +1,4 @@
-"""OneShotClustering: Algorithm 2 as a scikit-learn estimator."""
+"""OneShotClustering: Algorithm 2 of the paper as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -6,64 +6,81 @@ from collections.abc import Mapping
 from typing import Any
 
 from intarsia.coordinator import Algorithm, OneShotAlgorithm
-from intarsia.coordinator.one_shot import AGGREGATIONS, FORCES
-from intarsia.core.densities.gaussian import DENSITIES
 from intarsia.core.distances import Metric
 from intarsia.estimators.base import TableClusterer
-from intarsia.estimators.settings import check_integer, check_one_of, check_real
-from intarsia.exceptions import SettingError
 
 
 class OneShotClustering(TableClusterer):
-    """Algorithm 2: participants send a density of each local cluster once; forces between them decide who belongs together.
+    """Cluster the tables of several participants in one round (Algorithm 2 of the paper).
+
+    Every participant clusters its own rows and sends a density of each local cluster, once. The coordinator groups local
+    clusters by the force of attraction between their densities.
 
     Parameters
     ----------
-    n_clusters : int, or "auto" or None
-        K. ``"auto"`` and None: as in :class:`FederatedClustering`, still in one round.
-    aggregation : {"search", "greedy"}
-        ``"greedy"`` is the paper's agglomeration. The default searches for the largest total force inside groups from many
-        starts, agglomerations among them, with at most one cluster of a participant in a group while it has no more than K.
-    force : {"auto", "exact", "sampled"}
-        The expected force between two densities, or the mean over ``n_proxies`` points drawn from each (the paper's). An
-        exact one needs Gaussians and the Euclidean metric; ``"auto"`` takes it wherever there is one.
-    exponent : float
-        w: how fast the force falls off with distance.
-    softening : float
-        s in (d² + s²)^(−w/2), as a share of the extent. The default, 0.01, is far below the distances between clusters, so
-        that it changes no ranking, and keeps the force finite where clusters share no more than w features.
-    density : {"gaussian", "gaussian_full", "gaussian_low_rank", "gaussian_diagonal", "dirichlet", "discrete"}
-        What is fitted to a local cluster. ``"gaussian"`` is as rich as the points allow (parameters at most a third of
-        them): the full covariance, a diagonal with a few directions that features share, or the diagonal. ``"dirichlet"``
-        is for rows of shares that add up to the same total, ``"discrete"`` for codes and categories. Correlations and the
-        variances of small clusters are shrunk.
-    n_proxies : int
-        Points drawn from each density where forces are sampled, or fidelity is measured.
-    bounding_boxes : bool
-        Whether participants send the box around each cluster, so that proxies stay inside. A box shows the extreme values.
-    fidelity : bool
-        Whether participants measure how close proxies are to the rows they stand for; see ``result.fidelity``.
-    local, n_local_clusters, metric, scale, missing, n_starts, random_state, release, n_jobs
-        As in :class:`FederatedClustering`; the local algorithm need not start from given centres. With ``scale``, each
-        participant clusters in its own units and the coordinator brings the summaries to common ones: still one round.
-        With K unknown a participant looks for up to 20 clusters, and takes as many as have clearly higher silhouettes than
-        a single Gaussian cloud of the same shape would. Numbers that were given do not bound K.
-    allow_partial : bool
-        Accept participants that share no feature with the others. The answer then has as many groups as cannot be compared,
-        if that is more than K.
+    n_clusters : int or "auto", default="auto"
+        The number of global clusters, K. ``"auto"`` chooses it as :class:`FederatedClustering` does, still in one round: a
+        participant looks for up to 20 clusters, and keeps as many as have clearly higher silhouettes than one Gaussian of
+        the same shape. A given ``n_local_clusters`` does not limit K.
+    aggregation : {"search", "greedy"}, default="search"
+        ``"greedy"`` is the paper's agglomeration. ``"search"`` maximises the total force within groups from many starts,
+        among them agglomerations, with at most one cluster of a participant in a group while it has no more than K.
+    force : {"auto", "exact", "sampled"}, default="auto"
+        The expected force between two densities, or the mean over ``n_proxies`` points drawn from each (the paper).
+        ``"exact"`` needs Gaussians and the Euclidean metric; ``"auto"`` uses it where that is the case.
+    exponent : float, default=2.0
+        The paper's w: how fast the force falls with distance.
+    softening : float, default=0.01
+        s in (d² + s²)^(−w/2), as a share of the extent. 0.01 is far below the distances between clusters, so that it changes
+        no ranking, and it keeps the force finite where clusters share at most w features. (The paper: 0.)
+    density : str, default="gaussian"
+        What is fitted to a local cluster: ``"gaussian"``, ``"gaussian_full"``, ``"gaussian_low_rank"``,
+        ``"gaussian_diagonal"``, ``"dirichlet"`` or ``"discrete"``. ``"gaussian"`` is the richest that the number of points
+        allows (parameters at most a third of them): a full covariance, a diagonal with a few common directions, or a
+        diagonal. ``"dirichlet"`` is for rows of shares that add up to the same total, ``"discrete"`` for codes and
+        categories. Correlations and the variances of small clusters are shrunk.
+    n_proxies : int, default=100
+        Points drawn from each density if forces are sampled or fidelity is measured.
+    bounding_boxes : bool, default=False
+        Whether participants send the bounding box of each cluster, so that proxies stay inside. A box contains the smallest
+        and largest values.
+    fidelity : bool, default=False
+        Whether participants measure how close proxies are to the rows they represent; see ``result.fidelity``.
+    local : estimator or mapping of participants to estimators, default=None
+        As in :class:`FederatedClustering`, but any clusterer can be used.
+    n_local_clusters : int or mapping of participants to int, default=None
+        As in :class:`FederatedClustering`.
+    metric : {"euclidean", "manhattan", "cosine"} or callable, default="euclidean"
+        As in :class:`FederatedClustering`.
+    scale : {"auto", None, "standard", "minmax", "robust"}, default="auto"
+        As in :class:`FederatedClustering`, but each participant clusters in its own units, and the coordinator brings the
+        summaries to common units: still one round.
+    missing : {"observed", "error", "impute", "drop"} or mapping of participants to one, default="observed"
+        As in :class:`FederatedClustering`.
+    n_starts : int, default=30
+        As in :class:`FederatedClustering`.
+    allow_partial : bool, default=False
+        Whether participants that share no feature with the others are accepted. The result then has at least as many groups
+        as there are parts that cannot be compared.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of everything random.
+    release : ReleasePolicy or mapping of participants to one, default=None
+        As in :class:`FederatedClustering`.
+    n_jobs : int or None, default=None
+        As in :class:`FederatedClustering`.
 
     Attributes
     ----------
-    labels_, centroids_, counts_, feature_names_in_, confidence_, result_
-        As in :class:`FederatedClustering`. ``result_.outcome.merge_tree`` holds every Q_k of the paper's agglomeration, and
-        ``result_.outcome.silhouettes`` the curve over K.
+    labels_, centroids_, counts_, confidence_, feature_names_in_, n_features_in_, result_
+        As in :class:`FederatedClustering`. ``result_.outcome.merge_tree`` has every Q_k of the paper's agglomeration, and
+        ``result_.outcome.silhouettes`` the silhouette of every cut.
     """
 
     method = "one_shot"
 
     def __init__(
         self,
-        n_clusters: int | str | None = None,
+        n_clusters: int | str = "auto",
         *,
         aggregation: str = "search",
         force: str = "auto",
@@ -103,25 +120,6 @@ class OneShotClustering(TableClusterer):
         self.random_state = random_state
         self.release = release
         self.n_jobs = n_jobs
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        check_one_of("aggregation", self.aggregation, AGGREGATIONS)
-        check_one_of("force", self.force, FORCES)
-        check_one_of("density", self.density, DENSITIES)
-        check_real("exponent", self.exponent, 0.0, 100.0, open_below=True)
-        check_real("softening", self.softening, 0.0, 1.0)
-        check_integer("n_proxies", self.n_proxies, 1, 100_000)
-        check_integer("n_starts", self.n_starts, 0)
-        gaussian = self.density.startswith("gaussian")
-        if self.bounding_boxes and self.force != "sampled" and gaussian and self.metric == "euclidean":
-            raise SettingError(
-                "bounding_boxes are for proxies, and exact forces between Gaussians have none. Hint: force='sampled'."
-            )
-        if self.force == "exact" and self.metric != "euclidean":
-            raise SettingError(f"force='exact' needs metric='euclidean'. Got {self.metric!r}. Hint: force='sampled'.")
-        if self.force == "exact" and not gaussian:
-            raise SettingError(f"force='exact' needs Gaussians. Got density={self.density!r}. Hint: force='sampled'.")
 
     def _algorithm(self, n_local_clusters: Mapping[str, int], seed: int) -> Algorithm:
         return OneShotAlgorithm(

@@ -172,7 +172,7 @@ def profile_frame(outcome: Outcome, names: tuple[str, ...], backend: str) -> Any
     k, d = len(model.centroids), len(names)
     sizes = np.array([np.asarray(outcome.sizes[name]) for name in outcome.participants])
     holds, has = sizes > 0, outcome.masks[:, index].astype(np.intp)
-    cells = model.spread[1][:, index].astype(np.int64)
+    cells = model.cells[:, index].astype(np.int64)
     columns: dict[str, Any] = {
         "cluster": np.repeat(np.arange(k), d),
         "feature": list(names) * k,

@@ -29,7 +29,7 @@ from intarsia.estimators.predict import (
     profile_frame,
     squares_of,
 )
-from intarsia.estimators.settings import check_integer
+from intarsia.estimators.settings import WholeNumber, check_value
 from intarsia.exceptions import SettingError
 from intarsia.report import FEW_ROWS, ReportData, in_notebook, render, summarise
 from intarsia.results import model_file
@@ -62,9 +62,9 @@ class ClusteringResult:
     local_labels: dict[Hashable, IntArray]
     feature_names: tuple[str, ...]
     outcome: Outcome
-    checked: AssumptionReport | None = field(repr=False, default=None)
-    keys: dict[str, Hashable] = field(repr=False, default_factory=dict)
-    run: RunRecord | None = field(repr=False, default=None)
+    run: RunRecord
+    keys: dict[str, Hashable] = field(default_factory=dict)
+    checked: AssumptionReport | None = None
 
     @cached_property
     def assumptions(self) -> AssumptionReport:
@@ -220,7 +220,7 @@ class ClusteringResult:
         tree = self.outcome.merge_tree
         if tree is None:
             raise SettingError("there is no merge tree: K was given. Hint: n_clusters='auto', or method='one_shot'.")
-        check_integer("n_clusters", n_clusters, tree.fewest_groups, tree.n_leaves)
+        check_value("n_clusters", n_clusters, WholeNumber(tree.fewest_groups, tree.n_leaves))
         groups = tree.cut(n_clusters)
         return tuple(replace(leaf, group=int(g)) for leaf, g in zip(self.outcome.tree_leaves, groups, strict=True))
 
@@ -245,10 +245,10 @@ class ClusteringResult:
             path,
             self.outcome,
             self.feature_names,
+            self.run,
             {name_of[key]: values for key, values in self.labels.items()} if labels else None,
             {name_of[key]: values for key, values in self.local_labels.items()} if labels else None,
             numbered=numbered,
-            run=self.run,
         )
 
     def summarise(self, title: str | None = None, *, fewest: int = FEW_ROWS) -> ReportData:
@@ -308,9 +308,7 @@ def load(path: str | os.PathLike[str]) -> ClusteringResult:
     """
     outcome, stored = model_file.load(path)
     run = stored.run
-    if (
-        run is not None and not run.notes
-    ):  # whoever coordinates a federation keeps figures; words are made from them here
+    if not run.notes:  # the coordinator of a federation stores figures only; the notes are made from them here
         report = check_assumptions(outcome)
         run = replace(run, notes=tuple(text for _, text in advice(*known_of(outcome), outcome, report)))
     keys: dict[str, Hashable] = {name: int(name) if stored.numbered else name for name in stored.participants}
@@ -319,7 +317,6 @@ def load(path: str | os.PathLike[str]) -> ClusteringResult:
         {keys[name]: labels.copy() for name, labels in (stored.local_labels or {}).items()},
         stored.names_in_order,
         outcome,
-        None,
-        keys,
         run,
+        keys,
     )

@@ -1,53 +1,261 @@
-"""Settings that make no sense are refused by name."""
+"""The settings of both estimators: for each one the values that it accepts, and one error message for all.
+
+The table is used by the estimators, :func:`intarsia.cluster`, the command line and the study file of a federation.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Protocol
 
-from intarsia.exceptions import SettingError
+import numpy as np
 
+from intarsia.coordinator import federated, one_shot
+from intarsia.core.densities.gaussian import DENSITIES
+from intarsia.core.distances import METRICS
+from intarsia.core.units import SCALES
+from intarsia.exceptions import SettingError, quote
+from intarsia.participant.warm_start import check_can_start
+from intarsia.privacy.policy import ReleasePolicy
 
-def check_one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """One of a few values."""
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
-        raise SettingError(f"{name} must be one of {allowed}. Got {value!r} instead.")
-
-
-def check_integer(name: str, value: Any, least: int, most: int | None = None) -> None:
-    """A whole number within bounds."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or int(value) < least or (most is not None and int(value) > most):
-        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise SettingError(f"{name} must be a whole number {bounds}. Got {value!r} instead.")
+MISSING = ("observed", "error", "impute", "drop")
+OBSERVED = MISSING[0]
+AUTO = "auto"
 
 
-def check_jobs(value: Any) -> None:
-    """A number of processes as scikit-learn has it: −1 is one for each core."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) == 0:
-        raise SettingError(f"n_jobs must be a whole number from 1, −1 for all cores, or None. Got {value!r} instead.")
+class Constraint(Protocol):
+    """A set of values; ``str`` describes it in words that follow "must be"."""
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value is in the set."""
+        ...
 
 
-def check_real(name: str, value: Any, low: float, high: float, *, open_below: bool = False) -> None:
-    """A number within bounds."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
-    if not (low < number if open_below else low <= number) or number > high:
-        bound = "above" if open_below else "from"
-        raise SettingError(f"{name} must be a number {bound} {low:g} up to {high:g}. Got {value!r} instead.")
+@dataclass(frozen=True)
+class OneOf:
+    """A few values: texts, or None."""
+
+    values: tuple[str | None, ...]
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value is one of them."""
+        return value in self.values if value is None or isinstance(value, str) else False
+
+    def __str__(self) -> str:
+        return repr(self.values[0]) if len(self.values) == 1 else f"one of {self.values}"
 
 
-def check_clusterer(name: str, value: Any) -> None:
-    """None, or something that clusters: an instance with ``fit_predict`` and scikit-learn's parameters."""
-    fits = callable(getattr(value, "fit_predict", None)) and callable(getattr(value, "get_params", None))
-    if value is not None and (isinstance(value, type) or not fits):
-        what = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
-        raise SettingError(
-            f"{name} must be None or a scikit-learn clusterer, such as KMeans(n_clusters=3). Got {what} instead."
+@dataclass(frozen=True)
+class WholeNumber:
+    """Whole numbers from ``least`` to ``most``."""
+
+    least: int
+    most: int | None = None
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value is a whole number within the bounds; truth values are not."""
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        return whole and int(value) >= self.least and (self.most is None or int(value) <= self.most)
+
+    def __str__(self) -> str:
+        bounds = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
+        return f"a whole number {bounds}"
+
+
+@dataclass(frozen=True)
+class Number:
+    """Numbers from ``low`` (or above it) to ``high``."""
+
+    low: float
+    high: float
+    above_low: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value is a number within the bounds."""
+        if not isinstance(value, Real) or isinstance(value, bool):
+            return False
+        number = float(value)
+        return (self.low < number if self.above_low else self.low <= number) and number <= self.high
+
+    def __str__(self) -> str:
+        most = "" if self.high == np.inf else f" and at most {self.high:g}"
+        return f"a number {'above' if self.above_low else 'of at least'} {self.low:g}{most}"
+
+
+@dataclass(frozen=True)
+class InstanceOf:
+    """Objects of a few classes."""
+
+    classes: tuple[type, ...]
+    words: str
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value is an object of one of the classes."""
+        return isinstance(value, self.classes)
+
+    def __str__(self) -> str:
+        return self.words
+
+
+class NumberOfJobs:
+    """Numbers of processes as in scikit-learn: negative numbers count from the number of cores."""
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value is a whole number other than 0."""
+        return isinstance(value, Integral) and not isinstance(value, bool) and int(value) != 0
+
+    def __str__(self) -> str:
+        return "a whole number of at least 1, −1 for all cores"
+
+
+class Function:
+    """Anything that can be called."""
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value can be called."""
+        return callable(value)
+
+    def __str__(self) -> str:
+        return "a callable phi(u, v) -> float"
+
+
+class Clusterer:
+    """Instances with ``fit_predict`` and ``get_params``, as scikit-learn's clusterers have them."""
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value is such an instance."""
+        methods = (getattr(value, name, None) for name in ("fit_predict", "get_params"))
+        return not isinstance(value, type) and all(map(callable, methods))
+
+    def __str__(self) -> str:
+        return "a scikit-learn clusterer such as KMeans(n_clusters=3)"
+
+
+class Setting:
+    """The values of one setting: any of the constraints, or, if ``by_participant``, a mapping of participants to such."""
+
+    def __init__(self, *allowed: Constraint, by_participant: bool = False, hint: str = "") -> None:
+        self.allowed, self.by_participant, self.hint = allowed, by_participant, hint
+
+
+_NONE = OneOf((None,))
+_BOOLEAN = InstanceOf((bool, np.bool_), "True or False")
+_RANDOM = InstanceOf((np.random.RandomState, np.random.Generator), "a numpy generator")
+_COMMON = {
+    "n_clusters": Setting(
+        WholeNumber(1), OneOf((AUTO,)), hint="n_clusters='auto' chooses the number of clusters from the tables."
+    ),
+    "local": Setting(_NONE, Clusterer(), by_participant=True),
+    "n_local_clusters": Setting(WholeNumber(1), _NONE, by_participant=True),
+    "metric": Setting(OneOf(METRICS), Function()),
+    "scale": Setting(OneOf(SCALES)),
+    "missing": Setting(OneOf(MISSING), by_participant=True),
+    "n_starts": Setting(WholeNumber(0)),
+    "random_state": Setting(WholeNumber(0), _RANDOM, _NONE),
+    "release": Setting(InstanceOf((ReleasePolicy,), "a ReleasePolicy"), _NONE, by_participant=True),
+    "n_jobs": Setting(NumberOfJobs(), _NONE),
+}
+SETTINGS: Mapping[str, Mapping[str, Setting]] = {
+    "federated": {
+        **_COMMON,
+        "aggregation": Setting(OneOf(federated.AGGREGATIONS)),
+        "step_size": Setting(Number(0.0, 1.0, above_low=True)),
+        "max_rounds": Setting(WholeNumber(0)),
+        "tol": Setting(Number(0.0, np.inf)),
+        "min_points": Setting(WholeNumber(1)),
+        "local_iterations": Setting(WholeNumber(1)),
+        "refinement": Setting(OneOf(federated.REFINEMENTS)),
+        "n_rivals": Setting(WholeNumber(0, federated.MOST_RIVALS)),
+        "model": Setting(OneOf(federated.MODELS)),
+    },
+    "one_shot": {
+        **_COMMON,
+        "aggregation": Setting(OneOf(one_shot.AGGREGATIONS)),
+        "force": Setting(OneOf(one_shot.FORCES)),
+        "exponent": Setting(Number(0.0, 100.0, above_low=True)),
+        "softening": Setting(Number(0.0, 1.0)),
+        "density": Setting(OneOf(DENSITIES)),
+        "n_proxies": Setting(WholeNumber(1, 100_000)),
+        "bounding_boxes": Setting(_BOOLEAN),
+        "fidelity": Setting(_BOOLEAN),
+        "allow_partial": Setting(_BOOLEAN),
+    },
+}
+METHODS = tuple(SETTINGS)
+
+
+def check_value(name: str, value: Any, *allowed: Constraint, hint: str = "") -> None:
+    """Raise a SettingError unless one of the constraints accepts the value."""
+    if not any(constraint.accepts(value) for constraint in allowed):
+        words = " or ".join(str(constraint) for constraint in allowed)
+        raise SettingError(f"{name} must be {words}. Got {_shown(value)} instead.{' Hint: ' if hint else ''}{hint}")
+
+
+def check_names(method: str, names: Iterable[str]) -> None:
+    """Raise a SettingError if the method is unknown, or has no setting of one of these names."""
+    check_value("method", method, OneOf(METHODS))
+    table = SETTINGS[method]
+    if unknown := [name for name in names if name not in table]:
+        other = next((other for other, settings in SETTINGS.items() if unknown[0] in settings), None)
+        hint = (
+            f"the settings are {', '.join(table)}" if other is None else f"{unknown[0]!r} belongs to method={other!r}"
         )
-    settings = {} if value is None else value.get_params(deep=False)
-    for distances in ("metric", "affinity"):
-        if isinstance(settings.get(distances), str) and settings[distances] == "precomputed":
+        raise SettingError(f"method={method!r} has no setting {quote(unknown)}. Hint: {hint}.")
+
+
+def check_settings(method: str, values: Mapping[str, Any]) -> None:
+    """Raise a SettingError if one of a method's settings has a value it does not accept, or two do not fit together.
+
+    ``values`` has every setting of the method, as an estimator's ``get_params`` returns them.
+    """
+    for name, setting in SETTINGS[method].items():
+        value = values[name]
+        by_participant = setting.by_participant and isinstance(value, Mapping)
+        for single in value.values() if by_participant else (value,):
+            check_value(name, single, *setting.allowed, hint=setting.hint)
+    for estimator in values["local"].values() if isinstance(values["local"], Mapping) else (values["local"],):
+        _check_local(estimator)
+        if values.get("max_rounds"):
+            check_can_start(estimator)
+    if method == "federated":
+        _check_federated(values)
+    else:
+        _check_one_shot(values)
+
+
+def _check_local(estimator: Any) -> None:
+    """Refuse a local clusterer that expects distances: it is given rows."""
+    parameters = {} if estimator is None else estimator.get_params(deep=False)
+    for name in ("metric", "affinity"):
+        if isinstance(parameters.get(name), str) and parameters[name] == "precomputed":
             raise SettingError(
-                f"{name} has {distances}='precomputed', and is given rows, not distances. "
-                f"Hint: {type(value).__name__}({distances}=...), e.g. metric='euclidean'."
+                f"local has {name}='precomputed', but it is given rows, not distances. "
+                f"Hint: {type(estimator).__name__}({name}=...), e.g. metric='euclidean'."
             )
+
+
+def _check_federated(values: Mapping[str, Any]) -> None:
+    if values["model"] == "mixture" and values["metric"] not in {"euclidean", "manhattan"}:
+        raise SettingError("model='mixture' needs metric='euclidean' or 'manhattan'.")
+
+
+def _check_one_shot(values: Mapping[str, Any]) -> None:
+    gaussian, euclidean = values["density"].startswith("gaussian"), values["metric"] == "euclidean"
+    if values["bounding_boxes"] and values["force"] != "sampled" and gaussian and euclidean:
+        raise SettingError(
+            "bounding_boxes limit proxies, and exact forces between Gaussians use no proxies. Hint: force='sampled'."
+        )
+    if values["force"] == "exact" and not (gaussian and euclidean):
+        seen = f"density={values['density']!r} and metric={_shown(values['metric'])}"
+        raise SettingError(
+            f"force='exact' needs a Gaussian density and metric='euclidean'. Got {seen} instead. Hint: force='sampled'."
+        )
+
+
+def _shown(value: Any) -> str:
+    """Return a text, a number or None as it is, and of anything else only the type: it may contain data."""
+    if value is None or isinstance(value, str | Real):
+        return repr(value)
+    return f"the class {value.__name__}" if isinstance(value, type) else f"an object of type {type(value).__name__}"

@@ -63,7 +63,7 @@ def nearest_other(outcome: Outcome) -> FloatArray:
 def total_deviations(outcome: Outcome) -> FloatArray:
     """The standard deviation of all rows, by feature, in common units: within clusters and between them."""
     centroids = outcome.model.centroids
-    variances, _ = outcome.model.spread
+    variances = outcome.model.variances
     weights = np.where(centroids.seen, np.maximum(centroids.counts, 1.0), 0.0)
     total = np.maximum(weights.sum(axis=0), 1.0)
     overall = (weights * centroids.values).sum(axis=0) / total
@@ -108,7 +108,7 @@ def odd_columns(outcome: Outcome) -> list[Odd]:
     Somewhere else: the mean is outside what all others' local centroids reach, by several times that reach and by more than
     clusters vary inside (which a participant in other units makes wide itself, so that much more cannot be asked for).
     """
-    variances, cells = outcome.model.spread
+    variances, cells = outcome.model.variances, outcome.model.cells
     within = np.sqrt((cells * variances).sum(axis=0) / np.maximum(cells.sum(axis=0), 1.0))
     places = _places(outcome)
     found = []

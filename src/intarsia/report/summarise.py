@@ -185,7 +185,7 @@ def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray, shown: 
 
 def _profiles(outcome: Outcome, clusters: Sequence[Cluster], names: Sequence[str], shown: BoolArray) -> Profiles:
     model, centroids = outcome.model, outcome.model.centroids
-    _, cells = model.spread
+    cells = model.cells
     weights = np.where(centroids.seen, np.maximum(centroids.counts, 1.0), 0.0)
     overall = (weights * centroids.values).sum(axis=0) / np.maximum(weights.sum(axis=0), 1.0)
     spread = total_deviations(outcome)

@@ -1,4 +1,4 @@
-"""What a run returns to the coordinator: no label is in it."""
+"""What a run returns to the coordinator: model, local clusters and the record of the run, without labels."""
 
 from __future__ import annotations
 
@@ -15,15 +15,33 @@ from intarsia.core.grouping.agglomeration import MergeTree
 from intarsia.core.mixture import Mixture, likeliest, mixture_of
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
+ROUND_KINDS = ("plain", "trial", "crosswise")
+
 
 @dataclass(frozen=True, eq=False)
 class GlobalModel:
-    """K global centroids in common units, and how to find the nearest: all that labelling a new row needs.
+    """K global centroids in common units: everything that is needed to label a new row.
 
-    ``variances`` are those of the cluster's cells around the centroid, in common units, and ``cells`` how many stand behind
-    each; the variance is 0 where there are none. ``levels`` are those of every column of categories, and ``units``
-    how common units were found: "standard", "minmax", "robust", or None for everybody's own. With
-    ``weights``, the clusters' shares, rows belong to the likeliest of Gaussians instead of the nearest centroid.
+    Attributes
+    ----------
+    space : FeatureSpace
+        The features, in the order of all arrays below.
+    centroids : MaskedCentroids
+        K centroids in common units, with the number of values behind each entry.
+    extent : Extent
+        The smallest and largest entry of all local centroids, by feature.
+    shift, scale : array of shape (n_features,)
+        Common units are (x − shift) / scale.
+    metric : str or callable
+        How rows are compared with centroids.
+    variances, cells : array of shape (K, n_features)
+        Variance of a cluster's values around its centroid, in common units, and the number of values; 0 where there is none.
+    levels : dict
+        The levels of every column of categories.
+    units : {"standard", "minmax", "robust", None}
+        How common units were found; None if every participant kept its own.
+    weights : array of shape (K,), optional
+        Share of the rows in each cluster. If given, a row belongs to the most likely Gaussian, not to the nearest centroid.
     """
 
     space: FeatureSpace
@@ -31,26 +49,26 @@ class GlobalModel:
     extent: Extent
     shift: FloatArray
     scale: FloatArray
-    metric: Metric = "euclidean"
-    variances: FloatArray | None = None
-    cells: FloatArray | None = None
+    metric: Metric
+    variances: FloatArray
+    cells: FloatArray
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     units: str | None = None
     weights: FloatArray | None = None
 
     @property
     def values(self) -> FloatArray:
-        """Centroids in original units, NaN where nobody saw the feature."""
+        """Centroids in original units; NaN where no participant of the cluster has the feature."""
         return self.centroids.with_nan() * self.scale + self.shift
 
     def in_common_units(self, values: FloatArray, features: IntArray) -> FloatArray:
-        """(x − shift) / scale, and no farther out than can be squared and summed."""
+        """Return (x − shift) / scale, clipped so that squares and their sums stay finite."""
         return np.clip((values - self.shift[features]) / self.scale[features], -LARGEST, LARGEST)
 
     def predict(self, values: FloatArray, observed: BoolArray, features: IntArray) -> IntArray:
-        """The nearest centroid of rows over some features; −1 where a row has no feature that any centroid knows.
+        """Return the nearest centroid (of a mixture, the most likely cluster) of each row over the given features.
 
-        Of a mixture, the likeliest cluster.
+        The label is −1 where a row has no value in a feature that any centroid knows.
         """
         rows = self.in_common_units(values, features)
         if self.weights is not None:
@@ -62,27 +80,20 @@ class GlobalModel:
 
     @property
     def deviations(self) -> FloatArray:
-        """Standard deviations around the centroids in original units, NaN where nobody saw the feature."""
-        variances, cells = self.spread
-        return np.where(cells > 0, np.sqrt(variances) * self.scale, np.nan)
-
-    @property
-    def spread(self) -> tuple[FloatArray, FloatArray]:
-        """Variances in common units, and how many cells stand behind each; none behind any if nobody said."""
-        nothing = np.zeros(self.centroids.values.shape)
-        return (nothing, nothing) if self.variances is None or self.cells is None else (self.variances, self.cells)
+        """Standard deviations around the centroids in original units; NaN where no participant has the feature."""
+        return np.where(self.cells > 0, np.sqrt(self.variances) * self.scale, np.nan)
 
     def mixture(self, sizes: IntArray | FloatArray) -> Mixture:
-        """The clusters as Gaussians, in common units, for clusters of these sizes, or of those that labels went by."""
-        return mixture_of(self.centroids, *self.spread, np.asarray(sizes if self.weights is None else self.weights))
+        """Return the clusters as Gaussians in common units, weighted by ``weights`` if there are any, else by ``sizes``."""
+        weights = np.asarray(sizes if self.weights is None else self.weights, dtype=np.float64)
+        return mixture_of(self.centroids, self.variances, self.cells, weights)
 
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Who has what: rows of each participant, and filled cells of each participant and feature.
+    """Which values exist: rows of each participant, and values of each participant and feature.
 
-    A feature that a participant does not have at all is absent, which ``Outcome.masks`` tells; in one that it has, rows
-    without a filled cell are missing it.
+    ``Outcome.masks`` says whether a participant has a feature at all; if it does, rows without a value are missing it.
     """
 
     rows: IntArray
@@ -91,7 +102,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class LocalCluster:
-    """One local cluster: whose it is, how many rows it has, which global cluster it joined, and how clearly."""
+    """One local cluster: its participant, its number and size, the global cluster it joined, and how clearly."""
 
     participant: str
     index: int
@@ -102,10 +113,20 @@ class LocalCluster:
 
 @dataclass(frozen=True)
 class RoundInfo:
-    """One federated round: how far the centroids moved (share of the extent), and how many rows stood behind each.
+    """One federated round.
 
-    ``misfit`` is the sum over all rows of the squared distance to the nearest centroid, before the move. ``kind`` is
-    "trial" while several groupings are compared, "crosswise" or "plain" after that.
+    Attributes
+    ----------
+    number : int
+        1, 2, …
+    movement : float
+        The largest movement of a centroid, as a share of the extent.
+    sizes : tuple of int
+        Rows behind each centroid.
+    misfit : float
+        Sum of the squared distances of all rows to the nearest centroid, before the centroids moved.
+    kind : {"trial", "crosswise", "plain"}
+        "trial" while several groupings are compared.
     """
 
     number: int
@@ -117,10 +138,22 @@ class RoundInfo:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """How local clusters were grouped: by what, how well, and how clearly the best grouping won.
+    """How local clusters were grouped.
 
-    ``n_compared`` groupings were tried on the rows; ``overruled`` when another than the one with the lowest loss fitted the
-    rows best, in which case there is no confidence left.
+    Attributes
+    ----------
+    method : str
+        The setting ``aggregation``.
+    loss, runner_up : float
+        Objective of the chosen grouping and of the best different one.
+    confidence : float
+        0 for a tie, 1 if every start found the same grouping.
+    n_different : int
+        Number of different groupings that the search ended in.
+    n_compared : int
+        Number of groupings that were compared on the rows.
+    overruled : bool
+        Whether a grouping with a higher loss fitted the rows better and was chosen; the confidence then has no meaning.
     """
 
     method: str
@@ -134,7 +167,7 @@ class Aggregation:
 
 @dataclass(frozen=True)
 class Exchange:
-    """One round of questions and answers: by participant, seconds it took, bytes that went there, and that came back."""
+    """One exchange of requests and replies: by participant, the seconds it took, and the bytes in and out."""
 
     phase: str
     seconds: Mapping[str, float]
@@ -144,10 +177,11 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Sent:
-    """One field of one kind of message (query.… to a participant, reply.… from it) over a whole run.
+    """One field of one type of message between the coordinator and a participant, over a whole run.
 
-    ``times`` messages held it, ``withheld`` could have and did not. ``fewest_rows`` is how few rows stand behind any of its
-    entries, None where that is not known.
+    ``message`` starts with "query." (to the participant) or "reply." (from it). ``times`` messages contained the field,
+    ``withheld`` messages of that type did not. ``fewest_rows`` is the smallest number of rows behind any entry, None if it
+    is unknown.
     """
 
     participant: str
@@ -162,7 +196,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Suppressed:
-    """What a participant's own rules kept back of one kind of message: columns, levels, clusters or entries of centroids.
+    """What a participant's release rules suppressed in one type of message: columns, levels, clusters or entries.
 
     ``most`` is the largest number in any one message.
     """
@@ -175,11 +209,25 @@ class Suppressed:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """How a result came about: settings, seed, versions, what was exchanged, and what a colleague would mention.
+    """How a result was computed: settings, seed, versions, exchanges and notes. It contains no content of messages.
 
-    Nothing of what was in the messages is kept. ``differences`` are, by participant, the fewest rows by which two of its
-    sums differ that belong together (successive rounds; all rows and those in clusters). ``absent`` are, by participant, the
-    exchanges that went on without it.
+    Attributes
+    ----------
+    method, settings, seed
+        What was asked for, and the seed that was used.
+    versions : dict
+        Versions of Python, intarsia and its libraries.
+    started, seconds
+        Start (ISO 8601, UTC) and duration.
+    exchanges, sent, suppressed
+        What was exchanged and suppressed, with sizes.
+    notes : tuple of str
+        Warnings and remarks about the run.
+    differences : dict
+        By participant, the smallest number of rows by which two of its sums differ (of successive rounds, or of all rows
+        and those in clusters).
+    absent : dict
+        By participant, the phases of exchanges that went on without it.
     """
 
     method: str
@@ -198,13 +246,37 @@ class RunRecord:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What the coordinator knows at the end. No label is in it: those stay with the participants.
+    """What the coordinator knows after a run. It contains no labels: those stay with the participants.
 
-    ``clarity`` is the mean silhouette of each participant's least clear local cluster, where it was looked at, and
-    ``silhouettes`` that of every cut of the merge tree where K was chosen, ``found`` how many clusters participants found by
-    themselves then, and ``fidelity`` how close proxies of each local cluster are to its rows, where that was measured.
-    ``strain`` is, by participant, how far outside everybody else's its refined centroids were in any round, in multiples of
-    what those reach.
+    Attributes
+    ----------
+    model : GlobalModel
+        The global centroids.
+    participants : tuple of str
+        Names, in the order of ``masks`` and ``coverage``.
+    masks : array of shape (n_participants, n_features)
+        Whether a participant has a feature.
+    local_centroids, local_clusters
+        The local clusters of all participants: centroids in common units, and sizes, groups and margins.
+    aggregation : Aggregation
+        How they were grouped.
+    coverage : Coverage
+        Rows of each participant, and values in each feature.
+    clarity : dict
+        By participant, the mean silhouette of its least clear local cluster, where it was measured.
+    sizes : dict
+        By participant, the number of its rows in each global cluster.
+    rounds, converged
+        The federated rounds, and whether the centroids came to rest.
+    merge_tree, silhouettes, found, leaves
+        How K was chosen: the tree of local clusters, the silhouette of every cut, the number of clusters that participants
+        found in their own rows, and the leaves of the tree if they are not ``local_clusters``.
+    fidelity : array of shape (n_local_clusters, 4), optional
+        How close proxies of each local cluster are to its rows, where it was measured.
+    strain : dict
+        By participant, how far its refined centroids were outside the range of all others', in multiples of that range.
+    remarks : tuple of str
+        Notes for the record of the run.
     """
 
     model: GlobalModel
@@ -213,6 +285,7 @@ class Outcome:
     local_centroids: MaskedCentroids
     local_clusters: tuple[LocalCluster, ...]
     aggregation: Aggregation
+    coverage: Coverage
     clarity: Mapping[str, float] = field(default_factory=dict)
     sizes: Mapping[str, IntArray] = field(default_factory=dict)
     rounds: tuple[RoundInfo, ...] = ()
@@ -221,14 +294,13 @@ class Outcome:
     silhouettes: Mapping[int, float] = field(default_factory=dict)
     found: int | None = None
     leaves: tuple[LocalCluster, ...] = ()
-    coverage: Coverage | None = None
     fidelity: FloatArray | None = None
     strain: Mapping[str, float] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()  # for the record of the run, which is where they are kept
+    remarks: tuple[str, ...] = ()
 
     @property
     def tree_leaves(self) -> tuple[LocalCluster, ...]:
-        """The local clusters that the merge tree is of: those from before K was known, if there were such."""
+        """The leaves of the merge tree: the local clusters from before K was chosen if they differ, else the final ones."""
         return self.leaves or self.local_clusters
 
     @property

@@ -66,7 +66,7 @@ def separations(outcome: Outcome, names: tuple[str, ...]) -> tuple[Separation, .
     model, index = outcome.model, outcome.model.space.index(names)
     seen, counts = model.centroids.seen[:, index], model.centroids.counts[:, index]
     values = np.where(seen, model.values[:, index], 0.0)
-    variances, cells = (part[:, index] for part in model.spread)
+    variances, cells = model.variances[:, index], model.cells[:, index]
     total = counts.sum(axis=0)
     inside = (cells * variances).sum(axis=0) / np.maximum(cells.sum(axis=0), 1.0)
     own = np.where(seen, model.centroids.values[:, index], 0.0)

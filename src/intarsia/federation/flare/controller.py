@@ -161,4 +161,4 @@ class Coordinating(Controller):
                 self._n_kept = transcript.n_answers
         method, seed = str(self._algorithm["method"]), int(self._algorithm["settings"]["seed"])
         record = recorder.record(method, self._settings, seed, VERSIONS, outcome.remarks, outcome.participants)
-        model_file.save(out / MODEL, outcome, outcome.model.space.names, run=record)
+        model_file.save(out / MODEL, outcome, outcome.model.space.names, record)

@@ -1,0 +1,214 @@
+"""Checks of a saved study whose bytes are intact: shapes, names, numbers and references must fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from intarsia.core.distances import LARGEST
+from intarsia.core.features import indicators
+from intarsia.core.units import SCALES
+from intarsia.protocol.catalogue import exchanges
+from intarsia.protocol.wire import Array
+from intarsia.results.outcome import ROUND_KINDS, RunRecord
+from intarsia.results.stored import StoredStudy, StoredTree
+
+MOST_ROWS = 2**53  # counts are exact up to here
+_MOST_CHARACTERS = 100_000  # of a note
+_MOST_NESTING = 4  # of settings
+_METRICS = ("euclidean", "manhattan", "cosine")
+
+
+def problems_of(stored: StoredStudy) -> Iterator[str]:
+    """Yield what is wrong with the content, in words. Later checks rely on the earlier ones: stop at the first problem."""
+    yield from _wrong_shapes(stored)
+    yield from _wrong_names(stored)
+    yield from _wrong_numbers(stored)
+    yield from _wrong_scores(stored)
+    yield from _wrong_counts(stored)
+    yield from _wrong_references(stored)
+    yield from _wrong_labels(stored)
+    yield from _wrong_tree(stored.tree, len(stored.leaves) or len(stored.owner))
+    yield from _wrong_run(stored.run, set(stored.participants))
+
+
+def _wrong_shapes(stored: StoredStudy) -> Iterator[str]:
+    if stored.values.ndim != 2 or stored.owner.ndim != 1:
+        yield "values must have two dimensions and owner one"
+        return
+    d, k, n, m = len(stored.features), len(stored.values), len(stored.participants), len(stored.owner)
+    expected: dict[str, tuple[tuple[int, ...], str]] = {
+        **dict.fromkeys(("values", "counts", "variances", "cells"), ((k, d), "f")),
+        **dict.fromkeys(("low", "high", "shift", "scale"), ((d,), "f")),
+        **dict.fromkeys(("local_values", "local_counts"), ((m, d), "f")),
+        **dict.fromkeys(("owner", "index", "size", "group"), ((m,), "i")),
+        "margin": ((m,), "f"),
+        "masks": ((n, d), "b"),
+        "rows": ((n,), "i"),
+        "filled": ((n, d), "i"),
+        "fidelity": ((m, 4), "f"),
+        "weights": ((k,), "f"),
+    }
+    for name, (shape, kind) in expected.items():
+        array = getattr(stored, name)
+        if array is not None and (array.shape != shape or array.dtype.kind != kind):
+            yield f"{name} has the wrong shape or type"
+    if not all(sizes.shape == (k,) and sizes.dtype.kind == "i" for sizes in stored.sizes.values()):
+        yield "sizes have the wrong shape or type"
+    if not (d and k and n and m):
+        yield "features, clusters or participants are missing"
+
+
+def _wrong_names(stored: StoredStudy) -> Iterator[str]:
+    if len(set(stored.features)) != len(stored.features) or len(set(stored.participants)) != len(stored.participants):
+        yield "features or participants repeat"
+    if sorted(stored.names_in_order) != sorted(stored.features):
+        yield "names_in_order must contain the same names as features"
+    of_levels = indicators(stored.levels)
+    named = all(levels and column not in stored.features for column, levels in stored.levels.items())
+    if not named or len(set(of_levels)) != len(of_levels) or not set(of_levels) <= set(stored.features):
+        yield "levels are not among the features"
+    if stored.units not in SCALES or stored.units == "auto":
+        yield "units are unknown"
+    if stored.metric not in _METRICS:
+        yield f"metric must be one of {_METRICS}"
+    mentioned = {
+        *(leaf.participant for leaf in stored.leaves),
+        *stored.clarity,
+        *stored.strain,
+        *stored.sizes,
+        *(stored.labels or {}),
+        *(stored.local_labels or {}),
+    }
+    if strangers := mentioned - set(stored.participants):
+        yield f"{len(strangers)} participants are mentioned but not listed"
+    if set(stored.sizes) != set(stored.participants):
+        yield "sizes of some participants are missing"
+    if not all(name.strip() for name in stored.features):
+        yield "a feature has no name"
+    if stored.numbered and not all(_is_number(name) for name in stored.participants):
+        yield "names of numbered participants must be whole numbers"
+
+
+def _wrong_numbers(stored: StoredStudy) -> Iterator[str]:
+    for values, counts in ((stored.values, stored.counts), (stored.local_values, stored.local_counts)):
+        if not ((counts >= 0) & (counts <= MOST_ROWS)).all():
+            yield f"counts must be between 0 and {MOST_ROWS}"
+        if not (np.abs(values[counts > 0]) <= LARGEST).all():
+            yield "centroids must be finite"
+    divisible = (stored.scale >= 1 / LARGEST) & (stored.scale <= LARGEST)
+    if not (np.abs(stored.shift) <= LARGEST).all() or not divisible.all():
+        yield "shift must be finite and scale positive"
+    for name, array, most in (("variances", stored.variances, LARGEST**2), ("cells", stored.cells, MOST_ROWS)):
+        if not ((array >= 0) & (array <= most)).all():
+            yield f"{name} must be between 0 and {most:g}"
+    known = stored.local_counts.sum(axis=0) > 0
+    if not (np.abs(stored.low[known]) <= LARGEST).all() or not (stored.low[known] <= stored.high[known]).all():
+        yield "low must not be above high"
+
+
+def _wrong_scores(stored: StoredStudy) -> Iterator[str]:
+    if stored.weights is not None and not ((stored.weights > 0) & (stored.weights <= 1)).all():
+        yield "weights must be between 0 and 1"
+    confidence = stored.aggregation.confidence
+    if not (np.isnan(confidence) or 0 <= confidence <= 1):
+        yield "confidence must be between 0 and 1"
+    if not all(0 <= strain < np.inf for strain in stored.strain.values()):
+        yield "strain must be at least 0"
+    most = len(stored.leaves) or len(stored.owner)
+    if not all(1 <= k <= most and not np.isinf(v) for k, v in stored.silhouettes.items()):
+        yield f"silhouettes must be of 1 to {most} clusters"
+
+
+def _wrong_counts(stored: StoredStudy) -> Iterator[str]:
+    if not all(((sizes >= 0) & (sizes <= MOST_ROWS)).all() for sizes in stored.sizes.values()):
+        yield f"sizes must be between 0 and {MOST_ROWS}"
+    if not ((stored.size > 0) & (stored.size <= MOST_ROWS)).all():
+        yield f"sizes of local clusters must be between 1 and {MOST_ROWS}"
+    if not all(0 <= r.movement < LARGEST and r.kind in ROUND_KINDS for r in stored.rounds):
+        yield "a round has an unknown kind or an impossible movement"
+    if stored.found is not None and not 1 <= stored.found <= MOST_ROWS:
+        yield "the number of clusters that participants found must be at least 1"
+    inside = (stored.filled >= 0) & (stored.filled <= stored.rows[:, None])
+    if not inside.all() or not (stored.rows > 0).all():
+        yield "a participant has no rows, or more values in a column than rows"
+
+
+def _wrong_references(stored: StoredStudy) -> Iterator[str]:
+    if not _inside(stored.owner, len(stored.participants)) or not _inside(stored.group, len(stored.values)):
+        yield "a local cluster belongs to an unknown participant or cluster"
+
+
+def _wrong_labels(stored: StoredStudy) -> Iterator[str]:
+    k = len(stored.values)
+    for name, labels in (stored.labels or {}).items():
+        if not _are_labels(labels, k):
+            yield f"labels must be whole numbers from −1 to {k - 1}"
+        elif not np.array_equal(np.bincount(labels[labels >= 0], minlength=k), stored.sizes[name]):
+            yield "labels and sizes do not agree"
+    if not all(_are_labels(labels, len(stored.owner)) for labels in (stored.local_labels or {}).values()):
+        yield "local labels must be numbers of local clusters, or −1"
+
+
+def _wrong_tree(tree: StoredTree | None, n_leaves: int) -> Iterator[str]:
+    if tree is None:
+        return
+    steps = len(tree.merges) if tree.merges.ndim else 0
+    fits = tree.n_leaves == n_leaves > steps and tree.merges.shape == (steps, 2) and tree.strengths.shape == (steps,)
+    fits = fits and tree.merges.dtype.kind == "i" and tree.strengths.dtype.kind == "f"
+    if not fits or not ((tree.strengths > 0) & (tree.strengths < np.inf)).all():
+        yield "the merge tree does not fit the local clusters"
+        return
+    born = n_leaves + np.arange(steps)[:, None]
+    once = len(np.unique(tree.merges)) == tree.merges.size
+    if not ((tree.merges >= 0) & (tree.merges < born)).all() or not once:
+        yield "the merge tree is not a tree"
+
+
+def _wrong_run(run: RunRecord, participants: set[str]) -> Iterator[str]:
+    mentioned = {
+        *(sent.participant for sent in run.sent),
+        *(part.participant for part in run.suppressed),
+        *run.differences,
+    }
+    for exchange in run.exchanges:
+        for by_name in (exchange.seconds, exchange.bytes_in, exchange.bytes_out):
+            mentioned |= set(by_name)
+            if not all(0 <= number < LARGEST for number in by_name.values()):
+                yield "seconds and bytes of an exchange must be at least 0"
+    if not mentioned <= participants | set(run.absent):
+        yield "the record of the run mentions participants that are not listed"
+    texts = (run.method, run.started, *run.notes)
+    if not _is_plain(run.settings, _MOST_NESTING) or not all(len(text) <= _MOST_CHARACTERS for text in texts):
+        yield "the record of the run contains settings or texts that are not plain values"
+    phases = {exchange.phase for exchange in run.exchanges}.union(*run.absent.values())
+    if unknown := phases - {exchange.phase for exchange in exchanges()}:
+        yield f"the record of the run mentions {len(unknown)} unknown phases"
+    few = (entry.fewest_rows for entry in run.sent)
+    if not all(n is None or 0 <= n <= MOST_ROWS for n in (*few, *run.differences.values())):
+        yield f"numbers of rows in the record of the run must be between 0 and {MOST_ROWS}"
+    counts = (count for entry in run.sent for count in (entry.times, entry.withheld, entry.entries, entry.n_bytes))
+    if not all(0 <= count < LARGEST for count in counts) or not 0 <= run.seconds < LARGEST:
+        yield "counts and seconds in the record of the run must be at least 0"
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    """Whether JSON can represent the value with at most ``depth`` levels of nesting."""
+    if isinstance(value, Mapping):
+        return depth > 0 and all(isinstance(k, str) and _is_plain(v, depth - 1) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return depth > 0 and all(_is_plain(v, depth - 1) for v in value)
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) < 10 and str(int(name)) == name
+
+
+def _are_labels(labels: Array, n_clusters: int) -> bool:
+    return labels.ndim == 1 and labels.dtype.kind == "i" and _inside(labels[labels != -1], n_clusters)
+
+
+def _inside(values: Array, below: int) -> bool:
+    return bool(((values >= 0) & (values < below)).all())
