@@ -32,8 +32,10 @@ from sklearn.metrics import adjusted_rand_score
 import intarsia
 from benchmarks.memory import SMALL
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.densities.force import exact_forces, gaussian_extent, sampled_forces
+from intarsia.core.densities.exact_force import exact_forces
+from intarsia.core.densities.force import extent_of_densities
 from intarsia.core.densities.gaussian import Gaussian
+from intarsia.core.densities.sampled_force import sampled_forces
 from intarsia.core.distances import extent_of, nearest, rescaled_distances
 from intarsia.core.features import overlap_graph
 from intarsia.core.grouping.agglomeration import agglomerate
@@ -165,7 +167,7 @@ def gaussians(m: int, d: int, *, full: bool) -> tuple[list[Gaussian], np.ndarray
 def forces(m: int, d: int, sampled: int, *, full: bool) -> tuple[float, float, float]:
     """Seconds per exact and per sampled pair, and the worst of 30 relative errors against adaptive quadrature."""
     densities, seen = gaussians(m, d, full=full)
-    extent = gaussian_extent(densities, seen, 2.0)
+    extent = extent_of_densities(densities, seen, 2.0)
     exact, matrix = seconds(lambda: exact_forces(densities, seen, extent, 2.0, 0.01))
     rng = np.random.default_rng(1)
     proxies = [density.sample(rng, 100) for density in densities[:sampled]]

@@ -18,8 +18,9 @@ from experiments.splits import Case
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.coordinator.one_shot import DEVIATIONS
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
-from intarsia.core.densities.force import exact_forces, gaussian_extent
-from intarsia.core.densities.gaussian import Density
+from intarsia.core.densities.base import Density
+from intarsia.core.densities.exact_force import exact_forces
+from intarsia.core.densities.force import extent_of_densities
 from intarsia.core.distances import Extent, extent_of, nearest_centre
 from intarsia.core.grouping.methods import LocalCentroids, objective
 from intarsia.core.grouping.search import ForceProblem
@@ -220,7 +221,7 @@ def summarised(split: Split, summaries: Mapping[str, LocalSummary]) -> Summarise
             seen.append(mask)
             densities.append(unpacked(density, values[counts > 0]).placed(place, len(place)))
             sizes.append(size)
-    extent = gaussian_extent(densities, np.array(seen), DEVIATIONS)
+    extent = extent_of_densities(densities, np.array(seen), DEVIATIONS)
     return Summarised(np.array(owner), np.array(seen), densities, np.array(sizes), extent)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from intarsia.core import blocks
 from intarsia.core.blocks import by_columns, by_rows
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, squares_of_rows, variances_within
-from intarsia.core.densities.gaussian import fit_density
+from intarsia.core.densities.base import Clustered, fit_densities
 from intarsia.core.distances import distances_to_centres, extent_of, misfit
 from intarsia.core.kmeans import lloyd
 from intarsia.core.mixture import log_memberships, mixture_of
@@ -35,7 +35,7 @@ def everything(rows, observed, centres):
     fit = lloyd(rows, observed, MaskedCentroids.of(centres, known), max_iter=3)
     own = centroids_of_rows(rows, observed, labels, 3)
     mixture = mixture_of(own, np.ones(centres.shape), own.counts, np.ones(3))
-    density = fit_density(rows, observed, "gaussian_full")
+    [density] = fit_densities(Clustered.of_arrays(rows, observed), "gaussian_full")
     units = [statistics_of(rows, observed, way) for way in ("standard", "minmax", "robust")]
     return [
         *extent,

@@ -15,8 +15,7 @@ import intarsia
 from intarsia.cli.app import app
 from intarsia.cli.labels import in_parts, write_parts
 from intarsia.core.centroids import MaskedCentroids, squares_of_rows
-from intarsia.core.densities.gaussian import fit_density
-from intarsia.core.densities.in_passes import Clustered, dirichlets, discretes, gaussians
+from intarsia.core.densities.base import Clustered, fit_densities
 from intarsia.core.distances import nearest_centre
 from intarsia.core.kmeans import lloyd
 from intarsia.core.rows import Nearest, lloyd_in_passes, squares_in_a_pass
@@ -170,64 +169,38 @@ def clustered(pieces, plain, labels, n):
     for piece in plain:
         np.add.at(sums, labels[piece.at], piece.cells.T + plain.offset * piece.observed)
     means = MaskedCentroids.of(sums / np.maximum(tally.counts, 1), tally.counts)
-    return Clustered(pieces, labels, tally.sizes, means, means)
+    return Clustered(pieces, labels, tally.sizes, means, means, plain.names)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "gaussian_full", "gaussian_low_rank", "gaussian_diagonal"])
-def test_gaussians_are_the_same(tmp_path, kind):
+def test_gaussians_of_a_file_are_those_of_a_table_in_memory(tmp_path, kind):
     frame, labels = frame_of(n=200 if kind == "gaussian_low_rank" else 900)
-    whole = in_memory(frame)
+    memory = in_memory(frame)
     pieces = open_stream(stored(frame, tmp_path / "a.parquet"), "a").pieces()
-    clusters = clustered(pieces, pieces, labels, K)
-    within = sum(((whole.values - clusters.whole.values[k]) ** 2)[labels == k].sum(axis=0) for k in range(K)) / len(
-        whole
-    )
-    for k, found in enumerate(gaussians(clusters, kind)):
-        mine = labels == k
-        expected = fit_density(whole.values[mine], whole.observed[mine], kind, within=within)
-        assert type(found) is type(expected)
-        np.testing.assert_allclose(found.mean, expected.mean)
-        np.testing.assert_allclose(found.variances, expected.variances, rtol=1e-9)
-        if hasattr(expected, "covariance"):
-            np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-7, atol=1e-9)
-        else:
-            np.testing.assert_allclose(
-                found.factors @ found.factors.T, expected.factors @ expected.factors.T, rtol=1e-6, atol=1e-9
-            )
+    fitted = fit_densities(clustered(pieces, pieces, labels, K), kind)
+    expected = fit_densities(Clustered.of_arrays(memory.values, memory.observed, labels), kind)
+    for one, other in zip(fitted, expected, strict=True):
+        assert type(one) is type(other)
+        np.testing.assert_allclose(one.mean, other.mean)
+        np.testing.assert_allclose(one.full_covariance, other.full_covariance, rtol=1e-6, atol=1e-9)
 
 
-def test_products_that_do_not_fit_take_more_passes(tmp_path, monkeypatch):
-    frame, labels = frame_of()
-    pieces = open_stream(stored(frame, tmp_path / "a.parquet"), "a").pieces()
-    clusters = clustered(pieces, pieces, labels, K)
-    at_once = gaussians(clusters, "gaussian_full")
-    monkeypatch.setattr("intarsia.core.densities.in_passes._MOMENTS", 1)
-    for one, other in zip(at_once, gaussians(clusters, "gaussian_full"), strict=True):
-        assert (one.covariance == other.covariance).all()
-
-
-def test_codes_and_shares_are_the_same(tmp_path):
+def test_codes_and_shares_of_a_file_are_those_of_a_table_in_memory(tmp_path):
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=600)
     codes = pd.DataFrame({"a": rng.integers(3, size=600) + labels, "b": 0.1 * rng.integers(4, size=600)})
     codes["c"] = np.where(rng.random(600) < 0.3, np.nan, 7.5)
-    memory = in_memory(codes)
-    plain = open_stream(stored(codes, tmp_path / "codes.parquet"), "a").pieces(centred=False)
-    for k, found in enumerate(discretes(clustered(plain, plain, labels, 2), [[], []], plain.names)):
-        mine = labels == k
-        expected = fit_density(memory.values[mine], memory.observed[mine], "discrete")
-        for one, other in zip(found.blocks, expected.blocks, strict=True):
-            assert (one.outcomes == other.outcomes).all()
-            np.testing.assert_allclose(one.probabilities, other.probabilities)
     shares = rng.dirichlet([2.0, 5.0, 1.0], size=600)
     shares[:20, 2] = 0.0
     shares /= shares.sum(axis=1, keepdims=True)
-    frame = pd.DataFrame(shares, columns=["p", "q", "r"])
-    plain = open_stream(stored(frame, tmp_path / "shares.parquet"), "a").pieces(centred=False)
-    for k, found in enumerate(dirichlets(clustered(plain, plain, labels, 2), np.array([1.0, np.nan]), plain.names)):
-        mine = labels == k
-        expected = fit_density(shares[mine], np.ones_like(shares[mine], dtype=bool), "dirichlet")
-        np.testing.assert_allclose(found.alpha, expected.alpha, rtol=1e-6)
+    for kind, frame in (("discrete", codes), ("dirichlet", pd.DataFrame(shares, columns=["p", "q", "r"]))):
+        memory = in_memory(frame)
+        plain = open_stream(stored(frame, tmp_path / f"{kind}.parquet"), "a").pieces(centred=False)
+        fitted = fit_densities(clustered(plain, plain, labels, 2), kind)
+        expected = fit_densities(Clustered.of_arrays(memory.values, memory.observed, labels), kind)
+        for one, other in zip(fitted, expected, strict=True):
+            np.testing.assert_allclose(one.mean, other.mean)
+            np.testing.assert_allclose(one.variances, other.variances)
 
 
 def asked_of(both, policy=None):

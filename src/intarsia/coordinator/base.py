@@ -11,7 +11,7 @@ import numpy as np
 
 from intarsia.coordinator.gather import check_description, check_statistics, checked_spread, replies_of
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.densities.gaussian import Density
+from intarsia.core.densities.base import Density
 from intarsia.core.distances import Extent, Metric
 from intarsia.core.features import (
     FeatureSpace,
@@ -388,7 +388,7 @@ def unpacked_densities(
             own, all_seen = index[counts > 0], np.flatnonzero(next(seen))
             density = unpacked(packed, values[counts > 0])
             if original_units:
-                density = density.scaled(study.shift[own], study.scale[own])
+                density = density.in_units(study.shift[own], study.scale[own])
             # levels that the participant never had are zeros that do not vary
             at = np.searchsorted(all_seen, own)
             densities.append(density if len(at) == len(all_seen) else density.placed(at, len(all_seen)))

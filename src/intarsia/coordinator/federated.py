@@ -46,7 +46,8 @@ from intarsia.coordinator.gather import (
 from intarsia.coordinator.outlying import stretched
 from intarsia.core.alignment import blend, movement, without_own
 from intarsia.core.centroids import MaskedCentroids, merge
-from intarsia.core.densities.force import exact_forces, gaussian_extent
+from intarsia.core.densities.exact_force import exact_forces
+from intarsia.core.densities.force import extent_of_densities
 from intarsia.core.distances import Extent, Metric
 from intarsia.core.grouping.agglomeration import MergeTree, agglomerate
 from intarsia.core.grouping.methods import LocalCentroids, by_size, method_a, method_b, objective
@@ -272,7 +273,7 @@ class FederatedAlgorithm:
         check_densities(summaries, "gaussian_diagonal")
         densities = unpacked_densities(study, gathered, summaries, original_units=False)
         seen = gathered.centroids.seen
-        extent = gaussian_extent(densities, seen, DEVIATIONS)
+        extent = extent_of_densities(densities, seen, DEVIATIONS)
         forces = np.minimum(exact_forces(densities, seen, extent, EXPONENT, SOFTENING), STRONGEST)
         check_comparable(study, gathered.owner, ~np.isnan(forces))
         tree = agglomerate(forces)

@@ -43,8 +43,10 @@ from intarsia.coordinator.gather import (
     sizes_of,
 )
 from intarsia.core.centroids import MaskedCentroids, merge
-from intarsia.core.densities.force import exact_forces, gaussian_extent, has_exact_force, sampled_forces
-from intarsia.core.densities.gaussian import Density, sample_inside
+from intarsia.core.densities.base import Density, family_of
+from intarsia.core.densities.exact_force import exact_forces
+from intarsia.core.densities.force import extent_of_densities
+from intarsia.core.densities.sampled_force import sample_inside, sampled_forces
 from intarsia.core.distances import Extent, Metric, extent_of
 from intarsia.core.features import indicators
 from intarsia.core.grouping.agglomeration import MergeTree, agglomerate
@@ -198,9 +200,9 @@ class OneShotAlgorithm:
         self, study: Study, gathered: Gathered, densities: Sequence[Density], summaries: Mapping[str, LocalSummary]
     ) -> Attraction:
         seen = gathered.centroids.seen
-        possible = self.metric == "euclidean" and all(map(has_exact_force, densities))
+        possible = self.metric == "euclidean" and family_of(self.density).has_exact_force
         if self.force == "exact" or (self.force == "auto" and possible):
-            extent = gaussian_extent(densities, seen, DEVIATIONS)
+            extent = extent_of_densities(densities, seen, DEVIATIONS)
             forces = exact_forces(densities, seen, extent, self.exponent, self.softening)
             return Attraction(np.minimum(forces, STRONGEST), extent)
         proxies = self._proxies(study, gathered, densities, summaries)

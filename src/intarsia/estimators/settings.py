@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from intarsia.coordinator import federated, one_shot
-from intarsia.core.densities.gaussian import DENSITIES
+from intarsia.core.densities.base import density_names, family_of
 from intarsia.core.distances import METRICS
 from intarsia.core.units import SCALES
 from intarsia.exceptions import SettingError, quote
@@ -45,6 +45,17 @@ class OneOf:
 
     def __str__(self) -> str:
         return repr(self.values[0]) if len(self.values) == 1 else f"one of {self.values}"
+
+
+class DensityName:
+    """Names of densities; those of registered families are accepted, too."""
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value is the name of a density."""
+        return value in density_names()
+
+    def __str__(self) -> str:
+        return f"one of {density_names()}"
 
 
 @dataclass(frozen=True)
@@ -176,7 +187,7 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         "force": Setting(OneOf(one_shot.FORCES)),
         "exponent": Setting(Number(0.0, 100.0, above_low=True)),
         "softening": Setting(Number(0.0, 1.0)),
-        "density": Setting(OneOf(DENSITIES)),
+        "density": Setting(DensityName()),
         "n_proxies": Setting(WholeNumber(1, 100_000)),
         "bounding_boxes": Setting(_BOOLEAN),
         "fidelity": Setting(_BOOLEAN),
@@ -242,7 +253,7 @@ def _check_federated(values: Mapping[str, Any]) -> None:
 
 
 def _check_one_shot(values: Mapping[str, Any]) -> None:
-    gaussian, euclidean = values["density"].startswith("gaussian"), values["metric"] == "euclidean"
+    gaussian, euclidean = family_of(values["density"]).has_exact_force, values["metric"] == "euclidean"
     if values["bounding_boxes"] and values["force"] != "sampled" and gaussian and euclidean:
         raise SettingError(
             "bounding_boxes limit proxies, and exact forces between Gaussians use no proxies. Hint: force='sampled'."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from intarsia.core.densities.gaussian import DENSITIES
+from intarsia.core.densities.base import density_names
 from intarsia.core.units import SCALES
 from intarsia.exceptions import ProtocolError
 from intarsia.protocol import MOST_LOCAL_CLUSTERS, Assign, Describe, Label, Refine, Request, Summarize
@@ -20,7 +20,7 @@ def check_asked(name: str, request: Request) -> None:
             _require(request.scale in SCALES, name, "units that there are not")
         case Summarize():
             _require(request.scale in SCALES, name, "units that there are not")
-            _require(request.density is None or request.density in DENSITIES, name, "a density that there is not")
+            _require(request.density is None or request.density in density_names(), name, "a density that there is not")
             _require(request.seed >= 0, name, "a seed below 0")
             _require(request.n_proxies >= 0, name, "fewer proxies than none")
             _check_numbers(name, request)

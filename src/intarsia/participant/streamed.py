@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import singledispatchmethod
 from typing import Any, NamedTuple
 
@@ -15,8 +16,7 @@ import numpy as np
 
 from intarsia.core.alignment import local_start, match
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, merge
-from intarsia.core.densities.gaussian import Density
-from intarsia.core.densities.in_passes import Clustered, dirichlets, discretes, gaussians
+from intarsia.core.densities.base import Clustered, Density, family_of, fit_densities
 from intarsia.core.distances import Extent, Metric
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.grouping.agglomeration import renumber
@@ -38,9 +38,9 @@ from intarsia.core.types import FloatArray, IntArray
 from intarsia.core.units import choose_units, in_units, own_units
 from intarsia.exceptions import LocalAlgorithmError, MissingCellsError, ProtocolError
 from intarsia.participant.base import Responder, as_moments, units_of
-from intarsia.participant.clusterers import LocalAlgorithm, Rows, Units
+from intarsia.participant.clusterers import LocalAlgorithm, Rows
 from intarsia.participant.limits import MOST_ITERATIONS, most_centres
-from intarsia.participant.summary import closeness_of, refuse_categories
+from intarsia.participant.summary import categories_of, closeness_of
 from intarsia.privacy.gate import Cells, Crossing, Gate
 from intarsia.protocol import (
     Assign,
@@ -156,7 +156,8 @@ class StreamedParticipant(Responder):
             centres = MaskedCentroids.of(centres.values * units.scale + units.shift, centres.counts)
         sizes = np.bincount(new[new >= 0], weights=found.sizes[new >= 0], minlength=n_clusters).astype(np.intp)
         told = self._gate.hide(centres, self._cells.filled)
-        clusters = Clustered(pieces, labels, sizes, centres, told)
+        categories = categories_of(pieces.names, self._table.levels)
+        clusters = Clustered(pieces, labels, sizes, centres, told, pieces.names, categories)
         return self._summary(pieces, clusters, request, found.clarity, moments)
 
     def _clusters(self, pieces: TablePieces, units: Any, request: Summarize) -> _LocalClusters:
@@ -199,13 +200,13 @@ class StreamedParticipant(Responder):
     ) -> LocalSummary:
         densities = closeness = low = high = None
         if request.density is not None:
-            fitted = self._densities(pieces, clusters, self._gate.density(request.density), request.columns)
+            fitted = self._densities(clusters, self._gate.density(request.density), request.columns)
             densities = tuple(packed(density) for density in fitted)
             if request.n_proxies > 0:
                 closeness = self._closeness(pieces, clusters, fitted, request)
         if request.bounding_boxes:
             low, high = _boxes(clusters)
-        told = clusters.told
+        told = clusters.released
         return LocalSummary(
             features=pieces.names,
             n_rows=pieces.n_rows,
@@ -222,29 +223,12 @@ class StreamedParticipant(Responder):
             moments=moments,
         )
 
-    def _densities(self, pieces: TablePieces, clusters: Clustered, kind: str, columns: Columns | None) -> list[Density]:
-        if kind not in {"discrete", "dirichlet"}:
-            return gaussians(clusters, kind)
-        # codes and shares are looked at as they are, not around a middle
-        units = None if columns is None else self._units(columns, len(pieces.names))
-        levels = None if columns is None else columns.levels
-        plain = self._table.pieces(levels, units, centred=False)
-        clusters = Clustered(plain, clusters.labels, clusters.sizes, clusters.whole, clusters.told)
-        if kind == "dirichlet":
-            refuse_categories(self._table.levels)
-            return dirichlets(clusters, self._totals(pieces, clusters, units), pieces.names)
-        groups = []
-        for seen in clusters.told.seen:
-            place = np.where(seen, np.cumsum(seen) - 1, -1)
-            groups.append([place[group][place[group] >= 0] for group in self._groups(pieces.names)])
-        return discretes(clusters, groups, pieces.names)
-
-    def _totals(self, pieces: TablePieces, clusters: Clustered, units: Units | None) -> FloatArray:
-        """The median total of the rows of each cluster that are in the sample; NaN if none is."""
-        rows, labels = pieces.sample().values, clusters.labels[self._table.drawn]
-        rows = rows if units is None else in_units(rows, *units)
-        found = [rows[labels == k][:, seen].sum(axis=1) for k, seen in enumerate(clusters.told.seen)]
-        return np.array([np.median(sums) if len(sums) else np.nan for sums in found])
+    def _densities(self, clusters: Clustered, density: str, columns: Columns | None) -> list[Density]:
+        if family_of(density).exact_cells:
+            units = None if columns is None else self._units(columns, len(clusters.names))
+            levels = None if columns is None else columns.levels
+            clusters = replace(clusters, rows=self._table.pieces(levels, units, centred=False))
+        return fit_densities(clusters, density)
 
     def _closeness(
         self, pieces: TablePieces, clusters: Clustered, fitted: list[Density], request: Summarize
@@ -257,7 +241,7 @@ class StreamedParticipant(Responder):
             rows = in_units(rows, *units)
         found = []
         for k, density in enumerate(fitted):
-            mine, seen = labels == k, clusters.told.seen[k]
+            mine, seen = labels == k, clusters.released.seen[k]
             inside, there = rows[mine][:, seen], sample.observed[mine][:, seen]
             found.append(closeness_of(inside, there, density, rng, request.n_proxies, self._gate))
         return np.array(found, dtype=np.float64).reshape(-1, 4)
@@ -380,13 +364,13 @@ def _at(values: Any, index: IntArray) -> Any:
 
 def _boxes(clusters: Clustered) -> tuple[FloatArray, FloatArray]:
     """The smallest and largest cell of every cluster and feature, 0 where it sees none."""
-    low, high = (np.full(clusters.told.values.shape, side) for side in (np.inf, -np.inf))
-    offset = clusters.pieces.offset
+    low, high = (np.full(clusters.released.values.shape, side) for side in (np.inf, -np.inf))
+    offset = clusters.rows.offset
     for k, cells, there in clusters.parts():
         for side, better, none in ((low, np.minimum, np.inf), (high, np.maximum, -np.inf)):
             filled = cells if there is None else np.where(there > 0, cells, none)
             side[k] = better(side[k], better.reduce(filled, axis=1))
-    seen = clusters.told.seen
+    seen = clusters.released.seen
     return np.where(seen, low + offset, 0.0), np.where(seen, high + offset, 0.0)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, variances_within
+from intarsia.core.centroids import centroids_of_rows
+from intarsia.core.densities.base import Clustered, Density, fit_densities
 from intarsia.core.densities.fidelity import Fidelity, fidelity
-from intarsia.core.densities.gaussian import Density, fit_density
-from intarsia.core.features import indicators
+from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.exceptions import DensityError, quote
 from intarsia.participant.clusterers import Chosen
 from intarsia.privacy.gate import Gate
 from intarsia.protocol import LocalSummary, Moments, Summarize
@@ -36,23 +34,31 @@ def summarize(
     labels = chosen.labels
     n_clusters = int(labels.max(initial=-1)) + 1
     whole = centroids_of_rows(rows, table.observed, labels, n_clusters)
-    clusters = _Clusters(table, rows, labels, whole, gate.hide(whole, table.observed.sum(axis=0)), levels)
-    centroids = clusters.centroids
+    centroids = gate.hide(whole, table.observed.sum(axis=0))
+    clusters = Clustered.of_arrays(
+        rows,
+        table.observed,
+        labels,
+        centroids=whole,
+        released=centroids,
+        names=table.names,
+        categories=categories_of(table.names, levels),
+    )
     densities = closeness = low = high = None
     if request.density is not None:
-        fitted = [clusters.density(k, gate.density(request.density)) for k in range(n_clusters)]
+        fitted = fit_densities(clusters, gate.density(request.density))
         densities = tuple(packed(density) for density in fitted)
         if request.n_proxies > 0:
             rng = stream(request.seed, table.owner, "fidelity")
             found = [
-                closeness_of(*clusters.rows_of(k), density, rng, request.n_proxies, gate)
+                closeness_of(*_rows_of(clusters, table, rows, k), density, rng, request.n_proxies, gate)
                 for k, density in enumerate(fitted)
             ]
             closeness = np.array(found, dtype=np.float64).reshape(-1, 4)
     if request.bounding_boxes:
         low, high = np.zeros(centroids.values.shape), np.zeros(centroids.values.shape)
         for k in range(n_clusters):
-            inside, there = clusters.rows_of(k)
+            inside, there = _rows_of(clusters, table, rows, k)
             low[k, centroids.seen[k]] = np.where(there, inside, np.inf).min(axis=0)
             high[k, centroids.seen[k]] = np.where(there, inside, -np.inf).max(axis=0)
     return LocalSummary(
@@ -81,52 +87,16 @@ def closeness_of(
     return fidelity(rows, observed, density, rng, min(n_proxies, MOST_PROXIES))
 
 
-def refuse_categories(levels: Mapping[str, tuple[str, ...]]) -> None:
-    """Categories are no shares of anything."""
-    if levels:
-        raise DensityError(
-            f"the density 'dirichlet' needs tables of shares, and {len(levels)} column(s) hold categories: "
-            f"{quote(levels)}. Hint: leave them out, or density='gaussian'."
-        )
+def categories_of(names: Sequence[str], levels: Mapping[str, tuple[str, ...]]) -> dict[str, IntArray]:
+    """Return the features of each column of categories."""
+    space = FeatureSpace(tuple(names))
+    return {
+        column: space.index([name for name in indicators({column: of_column}) if name in space])
+        for column, of_column in levels.items()
+    }
 
 
-class _Clusters:
-    """The rows of each cluster, over the features that it sees."""
-
-    def __init__(
-        self,
-        table: Table,
-        rows: FloatArray,
-        labels: IntArray,
-        whole: MaskedCentroids,
-        centroids: MaskedCentroids,
-        levels: Mapping[str, tuple[str, ...]],
-    ) -> None:
-        self.centroids = centroids
-        self._table, self._rows, self._labels, self._levels, self._whole = table, rows, labels, levels, whole
-
-    @cached_property
-    def _within(self) -> FloatArray:
-        return variances_within(self._rows, self._table.observed, self._labels, self._whole)
-
-    def rows_of(self, k: int) -> tuple[FloatArray, BoolArray]:
-        """Rows and what is observed of them, in arrays of their own."""
-        mine, seen = np.flatnonzero(self._labels == k), np.flatnonzero(self.centroids.seen[k])
-        shape = (len(mine), len(seen))
-        rows, observed = np.empty(shape, order="F"), np.empty(shape, dtype=np.bool_, order="F")
-        for at, m in enumerate(seen):
-            rows[:, at], observed[:, at] = self._rows[mine, m], self._table.observed[mine, m]
-        return rows, observed
-
-    def density(self, k: int, kind: str) -> Density:
-        """The density of one cluster."""
-        if kind == "dirichlet":
-            refuse_categories(self._levels)
-        seen = self.centroids.seen[k]
-        names = [name for name, there in zip(self._table.names, seen, strict=True) if there]
-        position = {name: m for m, name in enumerate(names)}
-        groups = [
-            np.array([position[name] for name in indicators({column: own}) if name in position], dtype=np.intp)
-            for column, own in self._levels.items()
-        ]
-        return fit_density(*self.rows_of(k), kind, within=self._within[seen], groups=groups, names=names, spoil=True)
+def _rows_of(clusters: Clustered, table: Table, rows: FloatArray, k: int) -> tuple[FloatArray, BoolArray]:
+    """Return the rows of cluster k over its released features, and which values are observed."""
+    at = np.ix_(clusters.labels == k, clusters.released.seen[k])
+    return rows[at], table.observed[at]

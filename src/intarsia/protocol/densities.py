@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from intarsia.core.densities.gaussian import Block, Density, Dirichlet, Discrete, Gaussian, LowRankGaussian
+from intarsia.core.densities.base import Density
+from intarsia.core.densities.dirichlet import Dirichlet
+from intarsia.core.densities.discrete import Block, Discrete
+from intarsia.core.densities.gaussian import Gaussian, LowRankGaussian
 from intarsia.core.distances import LARGEST
 from intarsia.core.types import FloatArray
 from intarsia.protocol.wire import Array, Part
@@ -61,6 +64,8 @@ def packed(density: Density) -> AnyDensity:
             return DirichletDensity(alpha=alpha, total=float(total))
         case Discrete(blocks):
             return DiscreteDensity(blocks=tuple(DiscreteBlock(b.columns, b.outcomes, b.probabilities) for b in blocks))
+        case _:
+            raise TypeError(type(density))
 
 
 def unpacked(density: AnyDensity, mean: FloatArray) -> Density:

@@ -5,7 +5,8 @@ import pytest
 from sklearn.metrics import silhouette_samples, silhouette_score
 
 from intarsia import OneShotClustering
-from intarsia.core.densities.force import exact_forces, gaussian_extent
+from intarsia.core.densities.exact_force import exact_forces
+from intarsia.core.densities.force import extent_of_densities
 from intarsia.core.densities.gaussian import Gaussian
 from intarsia.core.grouping.agglomeration import agglomerate
 from intarsia.core.grouping.n_clusters import (
@@ -24,7 +25,7 @@ from intarsia.core.grouping.n_clusters import (
 
 def test_expected_distance_worked_by_hand():
     # one feature, extent 10; means 0 and 6, variances 1 and 3: E d² = (36 + 4) / 100
-    extent = gaussian_extent([Gaussian(np.array([5.0]), np.array([0.0]))] * 2, np.ones((2, 1), dtype=bool), 0.0)
+    extent = extent_of_densities([Gaussian(np.array([5.0]), np.array([0.0]))] * 2, np.ones((2, 1), dtype=bool), 0.0)
     extent = extent._replace(low=np.array([0.0]), high=np.array([10.0]))
     densities = [Gaussian(np.array([0.0]), np.array([1.0])), Gaussian(np.array([6.0]), np.array([3.0]))]
     d = expected_distances(densities, np.ones((2, 1), dtype=bool), extent)
@@ -51,7 +52,7 @@ def test_the_planted_number_has_the_highest_silhouette():
     means = np.array([0.0, 0.1, 5.0, 5.1, 10.0, 10.1])[:, None]
     densities = [Gaussian(m, np.array([0.05])) for m in means]
     seen = np.ones((6, 1), dtype=bool)
-    d = expected_distances(densities, seen, gaussian_extent(densities, seen, 2.0))
+    d = expected_distances(densities, seen, extent_of_densities(densities, seen, 2.0))
     scores = {2: [0, 0, 0, 0, 1, 1], 3: [0, 0, 1, 1, 2, 2], 4: [0, 0, 1, 1, 2, 3], 6: [0, 1, 2, 3, 4, 5]}
     assert max(scores, key=lambda k: silhouette(d, np.array(scores[k]))) == 3
 
@@ -120,7 +121,7 @@ def test_halves_of_a_gaussian(d):
     side = np.eye(1, d)[0] * np.sqrt(2 / np.pi)
     densities = [Gaussian(-side, spread), Gaussian(side, spread)]
     seen = np.ones((2, d), dtype=bool)
-    distances = expected_distances(densities, seen, gaussian_extent(densities, seen, 2.0))
+    distances = expected_distances(densities, seen, extent_of_densities(densities, seen, 2.0))
     assert silhouette(distances, np.array([0, 1])) == pytest.approx(silhouette_of_halves(d))
 
 
@@ -133,7 +134,7 @@ def planted(means: list[list[float]], *, chose: bool = True):
 
 
 def choose(local: Summaries, *, apart: bool = True):
-    extent = gaussian_extent(local.densities, local.seen, 2.0)
+    extent = extent_of_densities(local.densities, local.seen, 2.0)
     forces = exact_forces(local.densities, local.seen, extent, 2.0, 0.01)
     return choose_n_clusters(local, forces, extent, agglomerate(forces), apart=apart)
 

@@ -1,6 +1,6 @@
-"""How close proxies are to the rows they stand for: the distances whose expectation the paper bounds, measured.
+"""How close proxies are to the rows they represent: the distances whose expectation the paper bounds, measured.
 
-Both need the rows, so a participant measures them at home, and may tell the numbers.
+Both distances need the rows, so a participant measures them and sends the numbers only.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from intarsia.core.densities.gaussian import Density, Discrete
+from intarsia.core.densities.base import Density
 from intarsia.core.distances import ROUNDING
 from intarsia.core.types import BoolArray, FloatArray
 
-_MOST = 200  # points in a matching
+_MOST_POINTS = 200  # in a matching
 _REPEATS = 5
 
 
 class Fidelity(NamedTuple):
-    """What :func:`fidelity` measures; NaN where it does not apply.
+    """The result of :func:`fidelity`; NaN where a number does not apply.
 
     Attributes
     ----------
@@ -29,10 +29,10 @@ class Fidelity(NamedTuple):
     chance
         The same between rows and other rows, equally many: what a perfect density would show.
     total_variation
-        Of a discrete density: half the L¹ distance between the frequencies of whole rows, of proxies and of rows.
+        Of a discrete density: half the L¹ distance between the frequencies of complete rows and those of proxies.
     bound
-        What the paper expects of it at most: ½√(b/N) + √((b−1)/N) + ½√(b/M), for N rows and M proxies of b possible
-        outcomes, if columns (and groups) are independent. Above 1 it says nothing.
+        The paper's bound of its expectation: ½√(b/N) + √((b−1)/N) + ½√(b/M), for N rows and M proxies of b possible
+        outcomes, if columns (and categories) are independent. A bound above 1 has no meaning.
     """
 
     wasserstein: float
@@ -44,10 +44,11 @@ class Fidelity(NamedTuple):
 def fidelity(
     rows: FloatArray, observed: BoolArray, density: Density, rng: np.random.Generator, n_proxies: int = 100
 ) -> Fidelity:
-    """How close points drawn from a density are to the rows it was fitted to.
+    """Measure how close points drawn from a density are to the rows it was fitted to.
 
-    Over rows without empty cells; matchings are of half of them, at most 200 and at most ``n_proxies``, and repeated five
-    times. Columns are divided by the rows' deviation (where that is 0, by the density's; where both are, left out).
+    Only rows without missing values are used. A matching takes half of them, at most 200 and at most ``n_proxies``, and is
+    repeated five times. Columns are divided by the standard deviation of the rows, or of the density if that is 0; columns
+    where both are 0 are ignored.
     """
     rows = rows[observed.all(axis=1)]
     n, nan = len(rows), float("nan")
@@ -57,22 +58,23 @@ def fidelity(
     constant = deviation <= ROUNDING * np.abs(rows).max(axis=0)
     unit = np.where(constant, np.sqrt(density.variances), deviation)
     varies = unit > ROUNDING * np.abs(rows).max(axis=0)
-    size = min(n // 2 if n >= 4 else n, _MOST, n_proxies)
+    size = min(n // 2 if n >= 4 else n, _MOST_POINTS, n_proxies)
     near, chance = [], []
     for _ in range(_REPEATS):
         order = rng.permutation(n)
-        some, others = rows[order[:size]], rows[order[size : 2 * size]]
-        near.append(_wasserstein(some[:, varies], density.sample(rng, size)[:, varies], unit[varies]))
-        chance.append(_wasserstein(some[:, varies], others[:, varies], unit[varies]) if n >= 4 else nan)
+        drawn, others = rows[order[:size]], rows[order[size : 2 * size]]
+        near.append(_wasserstein(drawn[:, varies], density.sample(rng, size)[:, varies], unit[varies]))
+        chance.append(_wasserstein(drawn[:, varies], others[:, varies], unit[varies]) if n >= 4 else nan)
     variation, bound = nan, nan
-    if isinstance(density, Discrete):
-        variation, b = _total_variation(rows, density.sample(rng, n_proxies)), density.n_outcomes
+    b = density.n_outcomes
+    if b is not None:
+        variation = _total_variation(rows, density.sample(rng, n_proxies))
         bound = float(np.sqrt(b / n) / 2 + np.sqrt((b - 1) / n) + np.sqrt(b / n_proxies) / 2)
     return Fidelity(float(np.mean(near)), float(np.mean(chance)), variation, bound)
 
 
 def _wasserstein(x: FloatArray, y: FloatArray, unit: FloatArray) -> float:
-    """W₁ of equally many points; 0 where there is nothing to compare."""
+    """Return W₁ between two sets of equally many points; 0 without columns."""
     if not len(unit):
         return 0.0
     distances = cdist(x / unit, y / unit) / np.sqrt(len(unit))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from intarsia.core.densities.gaussian import Density
+from intarsia.core.densities.base import Density
 from intarsia.core.distances import Extent
 from intarsia.core.grouping.agglomeration import MergeTree, agglomerate, same_owner
 from intarsia.core.types import BoolArray, FloatArray, IntArray
