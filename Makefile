@@ -30,15 +30,11 @@ $(VENV)/.flare: $(VENV)/.ready
 federation-demo: $(VENV)/.flare  ## the same hospitals as four processes and a server with certificates of their own, to a report
 	@$(BIN)/python scripts/federation_demo.py
 
-# What a busy machine was too slow for is tried once more, alone.
-E2E = OMP_NUM_THREADS=1 $(BIN)/pytest -m e2e
-
 e2e: $(VENV)/.flare  ## federations of real processes, and what happens when one is killed
-	$(E2E) tests/e2e --numprocesses 3 --durations 12 --ignore tests/e2e/test_overhead.py || $(E2E) tests/e2e --last-failed --ignore tests/e2e/test_overhead.py
-	$(E2E) tests/e2e/test_overhead.py -s || $(E2E) tests/e2e/test_overhead.py -s --last-failed
+	$(BIN)/python -m tests.e2e.attempts
 
 network: $(VENV)/.flare  ## what the network adds to an exchange, also of ten megabytes from each
-	INTARSIA_LARGE=1 $(E2E) tests/e2e/test_overhead.py -s
+	INTARSIA_LARGE=1 OMP_NUM_THREADS=1 $(BIN)/pytest -m e2e tests/e2e/test_overhead.py -s
 
 soak: $(VENV)/.flare  ## thirty runs, each with a kill -9 at a random moment (a quarter of an hour)
 	INTARSIA_SOAK=10 OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e/test_soak.py -m e2e --numprocesses 3 -s

@@ -25,6 +25,18 @@ INTARSIA = [sys.executable, "-m", "intarsia.cli"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
+PATIENCE = 300.0  # seconds that a busy machine may take for anything that takes a few when it is idle
+RELEASES = "releases.jsonl"
+
+
+def wait_until(true, timeout=PATIENCE, every=0.2, say=str):
+    """Wait until something is true; if it never is, ``say`` tells more."""
+    end = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < end, say()
+        time.sleep(every)
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -64,7 +76,7 @@ class Federation:
         for name in list(self.running):
             self.kill(name)
 
-    def command(self, *words, check=False, timeout=240):
+    def command(self, *words, check=False, timeout=PATIENCE):
         return subprocess.run(
             [*INTARSIA, *words],
             cwd=self.folder,
@@ -158,19 +170,26 @@ class Federation:
         """How many replies the server keeps."""
         return len(list(self.folder.glob("kits/server/runs/*/*/*.reply")))
 
-    def wait_for(self, n, timeout=120):
-        """Wait until so many replies are there."""
-        until = time.monotonic() + timeout
-        while self.answered() < n:
-            assert time.monotonic() < until, (self.folder / "analyst.log").read_text()
-            time.sleep(0.002)
+    def wait_for(self, n, timeout=PATIENCE):
+        """Wait until the server keeps so many replies."""
+        wait_until(lambda: self.answered() >= n, timeout, every=0.002, say=self.log)
+
+    def wait_connected(self, names=None):
+        """Wait until these sites are connected, or all."""
+        wanted = set(self.names if names is None else names)
+        wait_until(lambda: wanted <= set(self.status().get("connected", ())), every=0.5)
+
+    def forget_releases(self):
+        """What left so far is not counted."""
+        for name in self.names:
+            (self.folder / "kits" / name / RELEASES).unlink(missing_ok=True)
 
     def labels(self, name):
         return pl.read_csv(self.folder / "kits" / name / "labels.csv")["cluster"].to_numpy()
 
     def released(self, name):
         """What left, by the digest of the request that it answers."""
-        lines = (self.folder / "kits" / name / "releases.jsonl").read_text().splitlines()
+        lines = (self.folder / "kits" / name / RELEASES).read_text().splitlines()
         return [json.loads(line)["answers"]["sha256"] for line in lines]
 
     @property

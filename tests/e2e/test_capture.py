@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 
 import numpy as np
 import polars as pl
@@ -17,6 +16,7 @@ pytest.importorskip("psutil")
 from intarsia.protocol import Reply, Request, tag_of
 from intarsia.runtime.transcript import Answer, read_file
 from tests.e2e.captures import ANY_TAG, Overheard, decoded, messages_in
+from tests.e2e.federations import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
 CLOSED_LIST = {kind.__struct_config__.tag for kind in (*Request.__args__, *Reply.__args__)}
@@ -136,11 +136,8 @@ def test_no_text_of_an_exception_reaches_anybody_wherever_a_participant_fails(tm
             federation.hurt["a"] = where
             federation.start("a")
             (tmp_path / "analyst.log").unlink(missing_ok=True)
-            process, until = federation.begin(), time.monotonic() + 200
-            while said not in " ".join((tmp_path / "analyst.log").read_text().split()):
-                assert process.poll() in {None, 1}, (where, (tmp_path / "analyst.log").read_text())
-                assert time.monotonic() < until, where
-                time.sleep(0.2)
+            process = federation.begin()
+            wait_until(lambda said=said: said in " ".join(federation.log().split()), say=federation.log)
             process.kill()
             process.wait()
             assert not [path for path in seen_by_others(tmp_path) if CANARY.encode() in path.read_bytes()], where

@@ -19,7 +19,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
+from sklearn.mixture import GaussianMixture
 
+from intarsia import cluster
 from intarsia.cli import main
 from intarsia.exceptions import FederationError, InputError, IntarsiaError, SettingError
 from intarsia.federation.certificates.authority import Authority, renew
@@ -31,7 +33,8 @@ from intarsia.federation.kit_folder import study_of
 from intarsia.federation.site_settings import read_settings
 from intarsia.federation.study_file import Study
 from intarsia.privacy.policy import ReleasePolicy
-from tests.e2e.federations import Federation
+from tests.e2e.federations import PATIENCE, Federation
+from tests.e2e.test_federation import assert_same
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
 STUDY = Study(
@@ -252,6 +255,12 @@ def test_nothing_starts_with_a_certificate_that_has_ended(kits, capsys):
         assert "expired on" in capsys.readouterr().err
 
 
+class WithMixtures(Federation):
+    """Sites whose settings name a clusterer that is not in sklearn.cluster."""
+
+    more = ("--local", "GaussianMixture(n_components=2)")
+
+
 def test_a_site_whose_key_never_left_takes_part_beside_an_ordinary_one(tmp_path):
     """By the commands that users type; what reaches the coordinator is searched for the key."""
     rng = np.random.default_rng(0)
@@ -259,7 +268,7 @@ def test_a_site_whose_key_never_left_takes_part_beside_an_ordinary_one(tmp_path)
         name: pl.DataFrame({c: rng.normal(size=40) + 9 * (np.arange(40) % 2) for c in columns})
         for name, columns in {"a": "xy", "b": "yz"}.items()
     }
-    federation = Federation(tmp_path, tables)
+    federation = WithMixtures(tmp_path, tables)
     shutil.rmtree(tmp_path / "kits" / "a")
     coordinator, site = tmp_path / "coordinator", tmp_path / "site"
     coordinator.mkdir()
@@ -288,6 +297,6 @@ def test_a_site_whose_key_never_left_takes_part_beside_an_ordinary_one(tmp_path)
         assert not any(secret in content.replace(b"\n", b"").replace(b"\\n", b"") for secret in secrets)
     with federation:
         process = federation.begin()
-        assert process.wait(240) == 0, (tmp_path / "analyst.log").read_text()
-        assert federation.model.is_file()
-        assert len(federation.labels("a")) == 40
+        assert process.wait(PATIENCE) == 0, federation.log()
+        local = GaussianMixture(n_components=2)
+        assert_same(federation, cluster(tables, 2, local=local, random_state=0, release=ReleasePolicy()))

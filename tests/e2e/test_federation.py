@@ -17,7 +17,7 @@ from intarsia import ReleasePolicy
 
 pytest.importorskip("nvflare")
 psutil = pytest.importorskip("psutil")
-from tests.e2e.federations import Federation  # noqa: E402
+from tests.e2e.federations import PATIENCE, Federation  # noqa: E402
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
 
@@ -62,12 +62,12 @@ def assert_same(federation, expected):
     assert found.confidence == expected.confidence
 
 
-def ended(federation, process, timeout=240):
+def ended(federation, process, timeout=PATIENCE):
     assert process.wait(timeout) == 0, (federation.folder / "analyst.log").read_text()
 
 
 @pytest.mark.parametrize(("method", "k"), [("federated", 2), ("one_shot", 2), ("federated", "auto")])
-def test_in_process_and_federated_runs_are_identical(method, k, hospitals, tmp_path):
+def test_in_process_and_federated_runs_are_identical_whatever_dies(method, k, hospitals, tmp_path):
     with Federation(tmp_path, hospitals, method, k) as federation:
         ended(federation, federation.begin())
         expected = in_process(hospitals, method, k)
@@ -85,24 +85,22 @@ def test_in_process_and_federated_runs_are_identical(method, k, hospitals, tmp_p
         again = federation.command("federation", "result", "--kit", "kits/analyst", "-o", "again")
         assert again.returncode == 0, again.stderr
         assert (tmp_path / "again" / "report.html").is_file()
+        for hurt in KILLS.get((method, k), ()):
+            goes_on_after(hurt, federation, expected)
 
 
-def test_killed_participant_job_process_and_server_the_run_goes_on_and_asks_nothing_twice(hospitals, tmp_path):
-    """One federation, one kill after the other, each in a run of its own."""
-    expected = in_process(hospitals)
-    with Federation(tmp_path, hospitals) as federation:
-        for hurt in (kill_job_process, kill_participant, kill_participant_but_not_its_job, kill_server):
-            forget(federation)
-            process = federation.begin()
-            federation.wait_for(7)
-            before = federation.kept()
-            started = time.monotonic()
-            hurt(federation)
-            ended(federation, process)
-            print(f"{hurt.__name__}: {len(before)} answers were there, {time.monotonic() - started:.1f} s to the end")  # noqa: T201
-            assert_same(federation, expected)
-            for name, digest in before:
-                assert federation.released(name).count(digest) == 1
+def goes_on_after(hurt, federation, expected):
+    """One kill in a run of its own: the run goes on, and nothing is asked twice."""
+    forget(federation)
+    process = federation.begin()
+    federation.wait_for(1 if hurt is kill_analyst else 7)
+    before, started = federation.kept(), time.monotonic()
+    process = hurt(federation, process) or process
+    ended(federation, process)
+    print(f"{hurt.__name__}: {len(before)} answers were there, {time.monotonic() - started:.1f} s to the end")  # noqa: T201
+    assert_same(federation, expected)
+    for name, digest in before:
+        assert federation.released(name).count(digest) == 1
 
 
 def forget(federation):
@@ -112,48 +110,52 @@ def forget(federation):
     shutil.rmtree(federation.folder / "kits" / "server" / "runs", ignore_errors=True)
     shutil.rmtree(federation.folder / "study", ignore_errors=True)
     for name in federation.names:
-        for left in ("labels.csv", "releases.jsonl"):
-            (federation.folder / "kits" / name / left).unlink(missing_ok=True)
+        (federation.folder / "kits" / name / "labels.csv").unlink(missing_ok=True)
+    federation.forget_releases()
 
 
-def kill_job_process(federation):
+def kill_job_process(federation, _):
     for process in federation.job_processes("hungary"):
         process.kill()
 
 
-def kill_participant(federation):
+def kill_participant(federation, _):
     federation.kill("hungary")
     time.sleep(1)
     federation.start("hungary")
 
 
-def kill_participant_but_not_its_job(federation):
+def kill_participant_but_not_its_job(federation, _):
     federation.kill("hungary", jobs=False)
     time.sleep(1)
     federation.start("hungary")
 
 
-def kill_server(federation):
+def kill_server(federation, _):
     federation.kill("server")
     time.sleep(1)
     federation.start("server")
 
 
-def test_a_killed_analyst_goes_on_with_the_same_command(hospitals, tmp_path):
-    with Federation(tmp_path, hospitals, "one_shot") as federation:
-        process = federation.begin()
-        federation.wait_for(1)
-        process.kill()
-        process.wait()
-        ended(federation, federation.begin())
-        assert_same(federation, in_process(hospitals, "one_shot"))
+def kill_analyst(federation, process):
+    process.kill()
+    process.wait()
+    return federation.begin()  # the same command once more
+
+
+KILLS = {
+    ("federated", 2): (kill_job_process, kill_participant, kill_participant_but_not_its_job, kill_server),
+    ("one_shot", 2): (kill_analyst,),
+}
 
 
 def test_a_study_that_cannot_work_says_why_and_ends(tmp_path):
     rng = np.random.default_rng(0)
     tables = {name: pl.DataFrame({c: rng.normal(size=6) for c in "xy"}) for name in "ab"}
     with Federation(tmp_path, tables, k=50) as federation:
-        done = federation.command("federation", "run", "--kit", "kits/analyst", "-o", "study", "--patience", "100")
+        done = federation.command(
+            "federation", "run", "--kit", "kits/analyst", "-o", "study", "--patience", str(PATIENCE)
+        )
     assert done.returncode == 1
     assert "Error: 50 global clusters were asked for" in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import socket
 import ssl
-import time
 
 import numpy as np
 import polars as pl
@@ -22,7 +23,7 @@ from intarsia.federation.flare.filter import MESSAGE, Gate
 from intarsia.federation.flare.starter import LIMIT, LIMITS
 from intarsia.federation.kit_folder import study_of
 from intarsia.protocol import Failure, Labelled, decode_reply, encode
-from tests.e2e.federations import Federation
+from tests.e2e.federations import Federation, wait_until
 from tests.e2e.test_locks import Where
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
@@ -43,28 +44,30 @@ async def speak(study, startup, declared, sent):
     context.load_cert_chain(startup / "client.crt", startup / "client.key")
     async with (
         aiohttp.ClientSession() as session,
-        session.ws_connect(f"wss://{study.host}:{study.port}/f3", ssl=context) as socket,
+        session.ws_connect(f"wss://{study.host}:{study.port}/f3", ssl=context) as web,
     ):
-        transport = socket._response.connection.transport
+        transport = web._response.connection.transport
         transport.write(bytes([0x82, 0xFF]) + declared.to_bytes(8, "big") + bytes(4))  # binary, masked with zeros
         for _ in range(sent // MIB):
             transport.write(bytes(MIB))
             await asyncio.sleep(0)
-        async with asyncio.timeout(5):
-            while (message := await socket.receive()).type is aiohttp.WSMsgType.BINARY:
+        async with asyncio.timeout(10):
+            while (message := await web.receive()).type is aiohttp.WSMsgType.BINARY:
                 pass  # the server greets whoever connects
             return message.type, message.data
 
 
 def talk(federation, declared, sent):
     study = study_of(federation.folder / "kits" / "server")
-    until = time.monotonic() + 60
-    while True:
-        try:
-            return asyncio.run(speak(study, federation.folder / "kits" / "a" / "startup", declared, sent))
-        except aiohttp.ClientConnectorError:
-            assert time.monotonic() < until
-            time.sleep(0.5)
+    startup = federation.folder / "kits" / "a" / "startup"
+    wait_until(lambda: listens(study), every=0.5)
+    return asyncio.run(speak(study, startup, declared, sent))
+
+
+def listens(study):
+    with contextlib.suppress(OSError), socket.create_connection((study.host, study.port), timeout=10):
+        return True
+    return False
 
 
 def test_a_piece_larger_than_the_limit_is_refused_before_there_is_memory_for_it(tmp_path):
@@ -95,10 +98,7 @@ def test_a_message_in_pieces_larger_than_the_limit_is_refused(tmp_path):
     with federation:
         process = federation.begin()
         try:
-            until = time.monotonic() + 120
-            while "exceeds configured limit 131072" not in (tmp_path / "server.log").read_text():
-                assert time.monotonic() < until
-                time.sleep(0.2)
+            wait_until(lambda: "exceeds configured limit 131072" in federation.log("server"))
             assert federation.answered() == 0
         finally:
             process.kill()

@@ -28,7 +28,7 @@ from intarsia.federation.flare.job import write_job
 from intarsia.federation.kit_folder import study_of
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.protocol import Describe, Failure, Labelled, decode_reply, encode
-from tests.e2e.federations import ENVIRONMENT, INTARSIA, Federation
+from tests.e2e.federations import ENVIRONMENT, INTARSIA, PATIENCE, Federation, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
 
@@ -104,7 +104,7 @@ def federation(tmp_path_factory):
 def analyst(federation):
     """A session of the analyst's, once everybody is there."""
     kit = federation.folder / "kits" / "analyst"
-    until = time.monotonic() + 120
+    until = time.monotonic() + PATIENCE
     while True:
         try:
             session = new_secure_session(study_of(kit).analyst, str(kit), timeout=20.0)
@@ -112,9 +112,7 @@ def analyst(federation):
         except Exception:  # noqa: BLE001
             assert time.monotonic() < until
     try:
-        while len(session.get_system_info().client_info) < len(federation.names):
-            assert time.monotonic() < until
-            time.sleep(0.5)
+        wait_until(lambda: len(session.get_system_info().client_info) >= len(federation.names), every=0.5)
         yield session
     finally:
         session.close()
@@ -126,7 +124,7 @@ def submitted(federation, change):
     study = study_of(federation.folder / "kits" / "analyst")
     change(write_job(job, study, FederatedAlgorithm(n_clusters=2, seed=0), {}))
     with analyst(federation) as session:
-        return session.wait_for_job(session.submit_job(str(job)), timeout=120, poll_interval=0.5)["status"]
+        return session.wait_for_job(session.submit_job(str(job)), timeout=PATIENCE, poll_interval=0.5)["status"]
 
 
 def names_another_class(job):
@@ -247,16 +245,16 @@ def connected(federation):
     return json.loads(said.stdout)["connected"] if said.returncode == 0 else []
 
 
-def tried(federation, kit, seconds=25):
-    """Who is connected at any time while somebody serves with this kit; and what it said."""
+def tried(federation, kit, seconds=25, until=None):
+    """Who is connected at any time while somebody serves with this kit, or until one of them is; and what it said."""
     log, seen = federation.folder / "forged.log", set()
     log.unlink(missing_ok=True)
     words = [*federation.words("b")[:-1], str(kit)]
     with log.open("wb") as file:
         process = subprocess.Popen(words, cwd=federation.folder, env=ENVIRONMENT, stdout=file, stderr=file)
     federation.running["forged"] = process
-    until = time.monotonic() + seconds
-    while time.monotonic() < until and process.poll() is None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None and until not in seen:
         seen |= set(connected(federation))
         time.sleep(0.5)
     federation.kill("forged")
@@ -270,10 +268,7 @@ def test_nobody_takes_part_with_another_s_certificate_or_that_of_another_authori
     federation.kill("b")
     federation.kill("server")  # or it would take b for connected for a while
     federation.start("server")
-    until = time.monotonic() + 120
-    while connected(federation) != ["a"]:
-        assert time.monotonic() < until
-        time.sleep(1)
+    wait_until(lambda: connected(federation) == ["a"], every=1)
     try:
         # as b, with the certificate of a
         seen, said = tried(federation, forged(federation, "b", kits / "a" / "startup"))
@@ -288,7 +283,7 @@ def test_nobody_takes_part_with_another_s_certificate_or_that_of_another_authori
         assert "b" not in seen, said
         nothing_left(federation)
         # with its own it is let in: these were fair trials
-        seen, said = tried(federation, forged(federation, "b", kits / "b" / "startup"), 60)
+        seen, said = tried(federation, forged(federation, "b", kits / "b" / "startup"), PATIENCE, until="b")
         assert "b" in seen, said
     finally:
         shutil.rmtree(federation.folder / "others", ignore_errors=True)
@@ -306,10 +301,10 @@ def test_a_site_cannot_pose_as_the_server(federation):
         words = [*INTARSIA, "federation", "start", "--kit", str(kit)]
         federation.running["forged"] = subprocess.Popen(words, cwd=federation.folder, stdout=file, stderr=file)
     try:
-        until = time.monotonic() + 120
-        while "authenticated as 'a' but claimed endpoint 'server'" not in logged(federation, "b")[before:]:
-            assert time.monotonic() < until, logged(federation, "b")[before:]
-            time.sleep(1)
+        claim = "authenticated as 'a' but claimed endpoint 'server'"
+        wait_until(
+            lambda: claim in logged(federation, "b")[before:], every=1, say=lambda: logged(federation, "b")[before:]
+        )
         assert "Server started" in log.read_text()
         assert "Client: New client" not in log.read_text()
     finally:
@@ -319,5 +314,5 @@ def test_a_site_cannot_pose_as_the_server(federation):
 
 def test_the_federation_still_runs_after_all_that(federation):
     process = federation.begin()
-    assert process.wait(200) == 0, (federation.folder / "analyst.log").read_text()
+    assert process.wait(PATIENCE) == 0, (federation.folder / "analyst.log").read_text()
     assert federation.model.is_file()

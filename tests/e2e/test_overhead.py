@@ -31,20 +31,9 @@ class Wide(Federation):
     more = ("--local", "DBSCAN(eps=1000, min_samples=2)")
 
 
-def connected(federation):
-    """Wait until everybody is there, so that what follows is the run alone."""
-    until = time.monotonic() + 120
-    while True:
-        said = federation.command("federation", "status", "--kit", "kits/analyst", "--json").stdout
-        if all(f'"{name}"' in said for name in federation.names):
-            return
-        assert time.monotonic() < until, said
-        time.sleep(0.5)
-
-
 def ran(federation):
     """Seconds of the analyst's whole command, and the record of the run."""
-    connected(federation)
+    federation.wait_connected()  # so that what follows is the run alone
     started = time.monotonic()
     process = federation.begin()
     assert process.wait(280) == 0, (federation.folder / "analyst.log").read_text()

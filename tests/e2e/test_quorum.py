@@ -12,7 +12,7 @@ import intarsia
 
 pytest.importorskip("nvflare")
 pytest.importorskip("psutil")
-from tests.e2e.federations import Federation
+from tests.e2e.federations import PATIENCE, Federation, wait_until
 from tests.e2e.test_federation import assert_same, ended, in_process
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
@@ -29,13 +29,6 @@ def tables():
     }
 
 
-def until(true, seconds=120.0, every=0.2):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(every)
-
-
 def exchanges(federation):
     return len(list(federation.folder.glob("kits/server/runs/*/[0-9]*")))
 
@@ -47,9 +40,10 @@ def closed(federation):
 def test_without_one_a_run_pauses_says_so_goes_on_and_takes_it_in_when_it_comes(tmp_path):
     """Two of four are needed. One: it pauses. Three: it goes on. The fourth comes in the middle, and joins."""
     held = tables()
-    with Federation(tmp_path, held, k=3, quorum=2, deadline=8, late=("b", "c", "d")) as federation:
+    with Federation(tmp_path, held, k=3, quorum=2, deadline=15, late=("b", "c", "d")) as federation:
+        federation.wait_connected("a")
         process = federation.begin(12)
-        assert process.wait(120) == 1
+        assert process.wait(PATIENCE) == 1
         assert "paused: 3 participant(s) are not connected: 'b', 'c', 'd'; 2 of 4 are needed" in flat(federation.log())
         now = federation.status()
         assert now["last"]["state"] == "paused"
@@ -59,10 +53,10 @@ def test_without_one_a_run_pauses_says_so_goes_on_and_takes_it_in_when_it_comes(
         federation.start("b")
         federation.start("c")
         process = federation.begin()
-        until(lambda: federation.answered() >= 4)
+        wait_until(lambda: federation.answered() >= 4)
         federation.hold("b")  # so that it does not end before the fourth is there
         federation.start("d")
-        until(lambda: "d" in federation.status().get("connected", ()))
+        federation.wait_connected("d")
         time.sleep(3)  # one more knock
         federation.hold("b", stop=False)
         ended(federation, process)
@@ -79,11 +73,11 @@ def test_without_one_a_run_pauses_says_so_goes_on_and_takes_it_in_when_it_comes(
 
 def test_a_slow_site_is_left_out_of_a_round_and_taken_back(tmp_path):
     held = tables()
-    with Federation(tmp_path, held, k=3, quorum=3, deadline=8, settings="tol = 0\nmax_rounds = 12") as federation:
+    with Federation(tmp_path, held, k=3, quorum=3, deadline=12, settings="tol = 0\nmax_rounds = 12") as federation:
         process = federation.begin()
-        until(lambda: exchanges(federation) >= 3, every=0.02)
+        wait_until(lambda: exchanges(federation) >= 3, every=0.02)
         federation.hold("d")
-        until(lambda: closed(federation) >= 1)
+        wait_until(lambda: closed(federation) >= 1)
         federation.hold("d", stop=False)
         ended(federation, process)
         found = intarsia.load(federation.model)
@@ -98,7 +92,7 @@ def test_the_quorums_answer_is_that_of_the_quorum(tmp_path):
     """One that never comes could as well not be there."""
     held = tables()
     rest = {name: table for name, table in held.items() if name != "d"}
-    with Federation(tmp_path, held, k=3, quorum=3, deadline=8, late=("d",)) as federation:
+    with Federation(tmp_path, held, k=3, quorum=3, deadline=15, late=("d",)) as federation:
         ended(federation, federation.begin())
         federation.names = list(rest)
         assert_same(federation, in_process(rest, k=3))
@@ -106,17 +100,17 @@ def test_the_quorums_answer_is_that_of_the_quorum(tmp_path):
         assert set(intarsia.load(federation.model).run.absent) == {"d"}
         assert "No row of &#39;d&#39; has a label" in (tmp_path / "study" / "report.html").read_text()
         federation.kill("c")  # one that was killed is soon known to be away
-        until(lambda: "c" in federation.status().get("away", ()), 100, 3)
+        wait_until(lambda: "c" in federation.status().get("away", ()), every=3)
 
 
 def test_a_site_that_fails_is_named_at_once_and_can_be_left_out(tmp_path):
     """A table that went away after it was checked; then the run goes on without that site."""
     held = tables()
     with Federation(tmp_path, held, k=3) as federation:
-        until(lambda: len(federation.status().get("connected", ())) == 4)
+        federation.wait_connected()
         (tmp_path / "d.parquet").unlink()
         process = federation.begin()
-        assert process.wait(120) == 1
+        assert process.wait(PATIENCE) == 1
         said = flat(federation.log())
         assert "Error: participant 'd'" in said
         assert said.count("submitted") == 1

@@ -20,7 +20,8 @@ from tests.e2e.test_federation import assert_same  # noqa: E402
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
 RUNS = int(os.environ.get("INTARSIA_SOAK", "2"))  # in each of three federations; make soak: 10
-SECONDS = 150.0  # that a run may take, whatever dies
+SECONDS = 300.0  # that a run may take, whatever dies
+VICTIMS = ("site", "its job", "server", "server's job", "driver")
 
 
 def tables(rng):
@@ -47,46 +48,48 @@ def restarted(federation, name):
     federation.start(name)
 
 
+def kill(victim, name, federation, process):
+    match victim:
+        case "site":
+            restarted(federation, name)
+        case "its job":
+            site_job(federation, name)
+        case "server":
+            restarted(federation, "server")
+        case "server's job":
+            server_job(federation)
+        case _:
+            process.kill()
+            process.wait()
+
+
 @pytest.mark.parametrize(("part", "method"), [(0, "federated"), (1, "federated"), (2, "one_shot")])
 def test_whatever_dies_the_run_ends_with_the_right_answer(part, method, tmp_path):
     rng = np.random.default_rng(part)
     held = tables(rng)
-    victims = ("site", "its job", "server", "server's job", "driver")
     with Federation(tmp_path, held, method, k=3, release='max_rounds = "any"') as federation:  # of all runs together
         for k in range(RUNS):
             seed = 1000 * part + k
-            victim, name = victims[(k + part) % len(victims)], str(rng.choice(list(held)))
-            moment, delay = int(rng.integers(0, 16 if method == "federated" else 6)), float(rng.uniform(0, 0.4))
-            for who in held:
-                (federation.folder / "kits" / who / "releases.jsonl").unlink(missing_ok=True)
-            earlier = federation.kept()
-            so_far, started = federation.answered(), time.monotonic()
+            victim, name = VICTIMS[(k + part) % len(VICTIMS)], str(rng.choice(list(held)))
+            expected = intarsia.cluster(held, 3, method=method, random_state=seed, release=ReleasePolicy())
+            # a federated run sends the very replies of a run in process: the kill comes after some share of them
+            n_replies = sum(len(exchange.bytes_out) for exchange in expected.run.exchanges)
+            moment, delay = int(rng.integers(0, n_replies)), float(rng.uniform(0, 0.4))
+            federation.forget_releases()
+            earlier, so_far, started = federation.kept(), federation.answered(), time.monotonic()
             process = federation.begin(SECONDS, "--seed", str(seed))
-            federation.wait_for(so_far + moment) if moment else time.sleep(float(rng.uniform(0, 8)))
+            federation.wait_for(so_far + moment, SECONDS) if moment else time.sleep(float(rng.uniform(0, 8)))
             time.sleep(delay)
-            match victim:
-                case "site":
-                    restarted(federation, name)
-                case "its job":
-                    site_job(federation, name)
-                case "server":
-                    restarted(federation, "server")
-                case "server's job":
-                    server_job(federation)
-                case _:
-                    process.kill()
-                    process.wait()
+            kill(victim, name, federation, process)
             before = federation.kept() - earlier
             whole(federation)
             if victim == "driver":
                 process = federation.begin(SECONDS, "--seed", str(seed))
             assert process.wait(SECONDS) == 0, federation.log()
             whole(federation)
-            what = f"run {k} of {part}: {victim} ({name}) after {moment} answers and {delay:.1f} s"
+            what = f"run {k} of {part}: {victim} ({name}) after {moment} of {n_replies} replies and {delay:.1f} s"
             print(f"{what}: done in {time.monotonic() - started:.0f} s", flush=True)  # noqa: T201
-            assert_same(
-                federation, intarsia.cluster(held, 3, method=method, random_state=seed, release=ReleasePolicy())
-            )
+            assert_same(federation, expected)
             for who, digest in before:
                 assert federation.released(who).count(digest) == 1, what
 

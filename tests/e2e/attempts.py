@@ -1,0 +1,64 @@
+"""``python -m tests.e2e.attempts``: run the end-to-end tests; those that fail run once more, alone.
+
+A test that passes only at the second attempt is flaky: it is named at the end of the output and in ``build/flaky.txt``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+FLAKY = Path("build/flaky.txt")
+FAILURES = "INTARSIA_FAILURES"  # where a run of pytest writes the tests that failed, by name, with their last line
+GROUPS = (
+    ("tests/e2e", "--numprocesses", "3", "--durations", "12", "--ignore", "tests/e2e/test_overhead.py"),
+    ("tests/e2e/test_overhead.py", "-s"),  # measures seconds, so it runs alone
+)
+
+
+def write_failures(path: Path, stats: dict[str, list]) -> None:
+    """Called by ``conftest.py`` at the end of a run of pytest."""
+    reports = [*stats.get("failed", ()), *stats.get("error", ())]
+    path.write_bytes(msgspec.json.encode({report.nodeid: last_line(report) for report in reports}))
+
+
+def last_line(report) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return (crash.message if crash else str(report.longrepr)).strip().splitlines()[0][:200]
+
+
+def attempt(words: tuple[str, ...], failures: Path) -> tuple[int, dict[str, str]]:
+    """One run of pytest: its exit status, and what failed."""
+    failures.unlink(missing_ok=True)
+    failures.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pytest", "-m", "e2e", *words]
+    environment = os.environ | {FAILURES: str(failures), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, check=False)
+    return done.returncode, msgspec.json.decode(failures.read_bytes()) if failures.exists() else {}
+
+
+def run(groups=GROUPS, report: Path = FLAKY, *more: str) -> int:
+    """Run all groups of tests, and what failed in each once more; the status is that of the last attempts."""
+    flaky, failed, status = {}, {}, 0
+    report.unlink(missing_ok=True)
+    for words in groups:
+        rc, first = attempt((*words, *more), report.parent / "failures.json")
+        if rc and first:
+            rc, second = attempt((*first, *more), report.parent / "failures.json")
+            flaky |= {name: why for name, why in first.items() if name not in second} if rc in (0, 1) else {}
+            failed |= second
+        status = status or rc
+    lines = [f"FLAKY (failed, then passed): {name}: {why}" for name, why in flaky.items()]
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.write_text("".join(f"{line}\n" for line in lines))
+    lines += [f"FAILED (twice): {name}: {why}" for name, why in failed.items()]
+    print("", *lines, f"end-to-end tests: {len(failed)} failed, {len(flaky)} flaky ({report})", sep="\n", flush=True)  # noqa: T201
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(run(GROUPS, FLAKY, *sys.argv[1:]))
