@@ -37,9 +37,11 @@ from intarsia.core.densities.force import extent_of_densities
 from intarsia.core.densities.gaussian import Gaussian
 from intarsia.core.densities.sampled_force import sampled_forces
 from intarsia.core.distances import extent_of, nearest, rescaled_distances
-from intarsia.core.features import overlap_graph
 from intarsia.core.grouping.agglomeration import agglomerate
-from intarsia.core.grouping.methods import LocalCentroids, far_apart, method_a, method_a_seeds, method_b, objective
+from intarsia.core.grouping.local_centroids import LocalCentroids, objective
+from intarsia.core.grouping.method_a import method_a, method_a_seeds
+from intarsia.core.grouping.method_b import far_apart, method_b
+from intarsia.core.grouping.options import SearchOptions
 from intarsia.core.grouping.search import search_centroids
 from intarsia.core.kmeans import lloyd
 from intarsia.core.randomness import stream
@@ -224,9 +226,9 @@ def agglomeration(*, quick: bool) -> Measured:
 
 def searching(*, quick: bool) -> Measured:
     local = study(400 if quick else 1000)
-    overlap = overlap_graph(local.centroids.seen[::K])
+    options = SearchOptions(local.centroids.seen[::K], 30, lambda k: stream(0, "bench", k))
     once, groups = min((seconds(lambda: method_a(local, K)) for _ in range(3)), key=lambda pair: pair[0])
-    taken, found = seconds(lambda: search_centroids(local, K, overlap, 30, lambda k: stream(0, "bench", k)))
+    taken, found = seconds(lambda: search_centroids(local, K, options))
     right = bool(found.loss <= objective(local, groups, K) + 1e-9)
     return Measured(taken / once, right, f"{taken:.1f} s, Method A {once:.2f} s")
 
@@ -234,9 +236,9 @@ def searching(*, quick: bool) -> Measured:
 def searching_wide(*, quick: bool) -> Measured:
     k = 20 if quick else 40
     local = study(4, noise=0.6, k=k, d=4200, sees=2500)
-    overlap = overlap_graph(local.centroids.seen[::k])
+    options = SearchOptions(local.centroids.seen[::k], 30, lambda start: stream(0, "bench", start))
     once, groups = min((seconds(lambda: method_a(local, k)) for _ in range(3)), key=lambda pair: pair[0])
-    taken, found = seconds(lambda: search_centroids(local, k, overlap, 30, lambda start: stream(0, "bench", start)))
+    taken, found = seconds(lambda: search_centroids(local, k, options))
     right = bool(found.loss <= objective(local, groups, k) + 1e-9)
     return Measured(taken / once, right, f"{taken:.1f} s, Method A {once:.2f} s")
 

@@ -27,6 +27,8 @@ from intarsia.core.densities.exact_force import exact_forces
 from intarsia.core.densities.sampled_force import sample_inside
 from intarsia.core.distances import Extent, extent_of
 from intarsia.core.grouping.agglomeration import agglomerate
+from intarsia.core.grouping.local_forces import LocalForces
+from intarsia.core.grouping.options import SearchOptions
 from intarsia.core.grouping.search import search_forces
 from intarsia.core.randomness import stream
 from intarsia.results.metrics import aggregation_accuracy
@@ -176,7 +178,6 @@ def measure_exponents(case: Case, k: int, seed: int, ways: list[str]) -> Iterato
     """E4 for every exponent and softening, greedy and with the search, exact forces throughout."""
     people, seen = _one_shot(case, k, seed)
     truth = true_grouping(case.split, people)
-    overlap = (case.split.masks.astype(int) @ case.split.masks.T.astype(int)) > 0
     for way in ways:
         how, w, s = (part.split("=")[-1] for part in way.split(", "))
         forces = np.minimum(exact_forces(seen.densities, seen.seen, seen.extent, float(w), float(s)), 1e100)
@@ -184,8 +185,8 @@ def measure_exponents(case: Case, k: int, seed: int, ways: list[str]) -> Iterato
             tree = agglomerate(forces)
             groups = tree.cut(max(k, tree.fewest_groups))
         else:
-            starts = lambda number: stream(seed, "sweep", number)  # noqa: E731
-            groups = search_forces(forces, seen.owner, k, overlap, 30, starts).groups
+            options = SearchOptions(case.split.masks, 30, lambda number: stream(seed, "sweep", number))
+            groups = search_forces(LocalForces(forces, seen.owner), k, options).groups
         yield way, _row(truth, groups)
 
 

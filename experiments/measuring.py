@@ -22,8 +22,8 @@ from intarsia.core.densities.base import Density
 from intarsia.core.densities.exact_force import exact_forces
 from intarsia.core.densities.force import extent_of_densities
 from intarsia.core.distances import Extent, extent_of, nearest_centre
-from intarsia.core.grouping.methods import LocalCentroids, objective
-from intarsia.core.grouping.search import ForceProblem
+from intarsia.core.grouping.local_centroids import LocalCentroids, objective
+from intarsia.core.grouping.objective import ForceObjective
 from intarsia.core.kmeans import lloyd
 from intarsia.datasets import Split
 from intarsia.participant import Participant
@@ -192,7 +192,7 @@ def _objectives(
         rate = partial(objective, local, n_groups=k)
     else:
         seen = summarised(split, runtime.summaries)
-        rate = ForceProblem(exact_forces(seen.densities, seen.seen, seen.extent, 2.0, 0.01), seen.owner, k).loss
+        rate = ForceObjective(exact_forces(seen.densities, seen.seen, seen.extent, 2.0, 0.01), seen.owner, k).loss
     return {"objective": rate(groups), "objective_of_truth": rate(true_groups)}
 
 

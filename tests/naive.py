@@ -227,3 +227,25 @@ def agglomerate_in_order(affinity, forbidden=None):
 
 def partition(labels):
     return {frozenset(np.flatnonzero(np.asarray(labels) == g).tolist()) for g in set(np.asarray(labels).tolist())}
+
+
+def silhouette(distances, groups, weights=None):
+    """Mean silhouette of clusters that stand for ``weights`` points; ``distances`` has their spread on the diagonal."""
+    n, total, weight = len(groups), 0.0, 0.0
+    weights = [1.0] * n if weights is None else weights
+
+    def mean(z, members):
+        known = [m for m in members if not math.isnan(distances[z][m])]
+        mass = sum(weights[m] for m in known)
+        return sum(weights[m] * distances[z][m] for m in known) / mass if mass > 0 else math.inf
+
+    for z in range(n):
+        members = {g: [m for m in range(n) if groups[m] == g] for g in set(np.asarray(groups).tolist())}
+        own = members.pop(int(groups[z]))
+        within, other = mean(z, own), min((mean(z, rest) for rest in members.values()), default=math.inf)
+        if math.isinf(within) or math.isinf(other) or max(within, other) == 0 or weights[z] == 0:
+            continue
+        alone = sum(weights[m] for m in own) <= 1 and within == 0
+        total += 0.0 if alone else weights[z] * (other - within) / max(within, other)
+        weight += weights[z]
+    return total / weight if weight else math.nan

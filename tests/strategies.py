@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.grouping.methods import LocalCentroids
+from intarsia.core.grouping.local_centroids import LocalCentroids
 
 FEW = settings(max_examples=max(settings.default.max_examples // 4, 1))  # of laws that take long to check
 SHAPES = ("chain", "core", "disjoint_pairs", "one_feature_overlap", "complete")

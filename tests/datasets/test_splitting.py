@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from intarsia.core.features import is_complete, is_connected, overlap_graph
+from intarsia.core.features import is_complete, is_connected
 from intarsia.datasets import Split, choose_holders, mask_features, partition
 from intarsia.exceptions import InputError, SettingError
 
@@ -16,7 +16,7 @@ def test_a_chain_connects_neighbours_by_three_tenths_and_covers_everything(n, se
     importance = np.random.default_rng(seed).random(d) if balanced else None
     masks = mask_features(d, n, layout="chain", importance=importance, random_state=seed)
     assert masks.any(axis=0).all()
-    assert is_connected(overlap_graph(masks))
+    assert is_connected(masks)
     for i in range(n - 1):
         assert (masks[i] & masks[i + 1]).sum() / masks[i].sum() == pytest.approx(0.3, abs=0.07)
         assert not (masks[i] & masks[i + 2 :]).any()
@@ -26,7 +26,7 @@ def test_a_chain_connects_neighbours_by_three_tenths_and_covers_everything(n, se
 def test_a_core_is_shared_by_all_and_the_rest_by_nobody(n, seed):
     d = 20 * n
     masks = mask_features(d, n, layout="core", random_state=seed)
-    assert is_complete(overlap_graph(masks))
+    assert is_complete(masks)
     seen_by = masks.sum(axis=0)
     assert set(seen_by.tolist()) <= {1, n}
     assert (seen_by == n).sum() == round(0.1 * d)

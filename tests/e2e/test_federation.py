@@ -157,5 +157,5 @@ def test_a_study_that_cannot_work_says_why_and_ends(tmp_path):
             "federation", "run", "--kit", "kits/analyst", "-o", "study", "--patience", str(PATIENCE)
         )
     assert done.returncode == 1
-    assert "Error: 50 global clusters were asked for" in done.stderr.replace("\n", " ")
+    assert "Error: 50 global clusters were requested" in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr

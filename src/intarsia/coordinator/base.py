@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from intarsia.coordinator.gather import check_description, check_statistics, checked_spread, replies_of
 from intarsia.core.centroids import MaskedCentroids
@@ -17,14 +18,12 @@ from intarsia.core.features import (
     FeatureSpace,
     clashes,
     components,
-    components_of,
     indicators,
-    is_complete_of,
+    is_complete,
     joint_levels,
     near_misses,
-    overlap_graph,
 )
-from intarsia.core.grouping.methods import LocalCentroids
+from intarsia.core.grouping.local_centroids import SHARING_METRICS, LocalCentroids
 from intarsia.core.grouping.n_clusters import Summaries
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -98,15 +97,10 @@ class Study:
         """One row per participant: the diagonal of its Ω."""
         return np.array([self.space.mask(self.features[name]) for name in self.participants], dtype=np.bool_)
 
-    @property
-    def overlap(self) -> BoolArray:
-        """Who shares a feature with whom."""
-        return overlap_graph(self.masks)
-
     @cached_property
     def complete(self) -> bool:
         """Whether every two participants share a feature."""
-        return is_complete_of(self.masks)
+        return is_complete(self.masks)
 
     @property
     def shift(self) -> FloatArray:
@@ -260,7 +254,7 @@ def check_connected(features: Mapping[str, Sequence[str]]) -> None:
     """Refuse participants that share no feature with the rest, not even through others."""
     names = list(features)
     space = FeatureSpace.union(features.values())
-    label = components_of(np.array([space.mask(features[name]) for name in names], dtype=np.bool_))
+    label = components(np.array([space.mask(features[name]) for name in names], dtype=np.bool_))
     if label.max(initial=0) == 0:
         return
     largest = np.bincount(label).argmax()
@@ -423,17 +417,16 @@ def check_comparable(study: Study, owner: IntArray, comparable: BoolArray) -> No
     """
     first = np.searchsorted(owner, np.arange(len(study.participants)))
     by_owner = np.logical_or.reduceat(np.logical_or.reduceat(comparable, first, axis=0), first, axis=1)
-    _check_one_piece(study, components(by_owner))
+    _check_one_piece(study, connected_components(by_owner, directed=False)[1].astype(np.intp))
 
 
 def check_comparable_centroids(study: Study, local: LocalCentroids) -> None:
     """The same for centroids, without all pairs of them where sharing a feature that varies is enough."""
-    if local.metric not in ("euclidean", "manhattan"):
+    if local.metric not in SHARING_METRICS:
         check_comparable(study, local.owner, local.comparable)
         return
     first = np.searchsorted(local.owner, np.arange(len(study.participants)))
-    useful = local.centroids.seen & local.extent.varies
-    _check_one_piece(study, components_of(np.logical_or.reduceat(useful, first, axis=0)))
+    _check_one_piece(study, components(np.logical_or.reduceat(local.varying, first, axis=0)))
 
 
 def _check_one_piece(study: Study, label: IntArray) -> None:

@@ -50,10 +50,12 @@ from intarsia.core.densities.exact_force import exact_forces
 from intarsia.core.densities.force import extent_of_densities
 from intarsia.core.distances import Extent, Metric
 from intarsia.core.grouping.agglomeration import MergeTree, agglomerate
-from intarsia.core.grouping.methods import LocalCentroids, by_size, method_a, method_b, objective
+from intarsia.core.grouping.aggregations import AGGREGATIONS
+from intarsia.core.grouping.local_centroids import LocalCentroids, by_size
+from intarsia.core.grouping.margins import margins
 from intarsia.core.grouping.n_clusters import Choice, choose_n_clusters
-from intarsia.core.grouping.objective import CentroidProblem
-from intarsia.core.grouping.search import margins, search_centroids
+from intarsia.core.grouping.objective import CentroidObjective
+from intarsia.core.grouping.options import SearchOptions
 from intarsia.core.types import IntArray
 from intarsia.exceptions import IntarsiaError, ProtocolError, about
 from intarsia.protocol import (
@@ -73,8 +75,6 @@ from intarsia.protocol import (
 )
 from intarsia.results.outcome import Aggregation, Coverage, LocalCluster, Outcome, RoundInfo
 
-PAPER_METHODS = {"method_a": method_a, "method_b": method_b}
-AGGREGATIONS = ("search", *PAPER_METHODS)
 MOST_RIVALS = MOST_SETS - 1
 MODELS = ("kmeans", "mixture")
 REFINEMENTS = ("auto", "crosswise", "plain")
@@ -335,27 +335,28 @@ class FederatedAlgorithm:
         local = LocalCentroids(gathered.centroids, gathered.owner, self.metric)
         local.check(self._k)
         check_comparable_centroids(study, local)
-        problem = CentroidProblem(local, self._k)
+        problem = CentroidObjective(local, self._k)
         rivals: tuple[IntArray, ...] = ()
-        if self.aggregation == "search":
-            starts = starts_stream(self.seed, "search centroids")
-            found = search_centroids(local, self._k, study.overlap, self.n_starts, starts, self.n_jobs)
-            # where everybody can be compared with everybody, there is no weak link that could turn the rest
-            in_doubt = self.max_rounds > 1 and self.refinement != "plain" and not study.complete
-            best = found.groups
-            if in_doubt:
-                # centroids that know fewer features fit rows more easily, and would win for that alone
-                known = [merge(gathered.centroids, g, self._k).seen.sum() for g in (best, *found.rivals)]
-                fair = (g for g, entries in zip(found.rivals, known[1:], strict=True) if entries >= known[0])
-                rivals = tuple(islice(fair, self.n_rivals))
-            aggregation = Aggregation(
-                "search", found.loss, found.runner_up, found.confidence, found.n_different, n_compared=1 + len(rivals)
-            )
-        else:
-            best = PAPER_METHODS[self.aggregation](local, self._k)
-            # one heuristic has no runner-up, hence no confidence
-            loss = objective(local, best, self._k)
-            aggregation = Aggregation(self.aggregation, loss, None, float("nan"), 1)
+        starts = starts_stream(self.seed, "search centroids")
+        method = AGGREGATIONS[self.aggregation].of_centroids
+        assert method is not None
+        found = method(local, self._k, SearchOptions(study.masks, self.n_starts, starts, self.n_jobs))
+        # where everybody can be compared with everybody, there is no weak link that could turn the rest
+        in_doubt = self.max_rounds > 1 and self.refinement != "plain" and not study.complete
+        best = found.groups
+        if in_doubt:
+            # centroids that know fewer features fit rows more easily, and would win for that alone
+            known = [merge(gathered.centroids, g, self._k).seen.sum() for g in (best, *found.rivals)]
+            fair = (g for g, entries in zip(found.rivals, known[1:], strict=True) if entries >= known[0])
+            rivals = tuple(islice(fair, self.n_rivals))
+        aggregation = Aggregation(
+            self.aggregation,
+            found.loss,
+            found.runner_up,
+            found.confidence,
+            found.n_different,
+            n_compared=1 + len(rivals),
+        )
         grouped = []
         for number, groups in enumerate((best, *rivals)):
             ordered = by_size(groups, gathered.sizes.astype(np.float64))

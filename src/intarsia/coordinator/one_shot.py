@@ -49,11 +49,14 @@ from intarsia.core.densities.force import extent_of_densities
 from intarsia.core.densities.sampled_force import sample_inside, sampled_forces
 from intarsia.core.distances import Extent, Metric, extent_of
 from intarsia.core.features import indicators
-from intarsia.core.grouping.agglomeration import MergeTree, agglomerate
-from intarsia.core.grouping.methods import by_size
+from intarsia.core.grouping.agglomeration import MergeTree
+from intarsia.core.grouping.aggregations import AGGREGATIONS
+from intarsia.core.grouping.local_centroids import by_size
+from intarsia.core.grouping.local_forces import LocalForces
+from intarsia.core.grouping.margins import margins
 from intarsia.core.grouping.n_clusters import Choice, choose_n_clusters
-from intarsia.core.grouping.objective import ForceProblem
-from intarsia.core.grouping.search import margins, search_forces
+from intarsia.core.grouping.objective import ForceObjective
+from intarsia.core.grouping.options import SearchOptions
 from intarsia.core.mixture import pooled_squares
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -72,7 +75,6 @@ from intarsia.protocol import (
 )
 from intarsia.results.outcome import Aggregation, Coverage, Outcome
 
-AGGREGATIONS = ("search", "greedy")
 FORCES = ("auto", "exact", "sampled")
 
 
@@ -227,11 +229,12 @@ class OneShotAlgorithm:
         self, study: Study, gathered: Gathered, densities: Sequence[Density], attraction: Attraction
     ) -> Grouping:
         forces, owner = attraction.forces, gathered.owner
-        tree = agglomerate(forces)
+        clusters = LocalForces(forces, owner)
+        tree, method = clusters.tree, self.aggregation
         if self.n_clusters is None:
             local = summaries_of(study, gathered, densities)
-            apart = self.aggregation == "search"
-            choice = choose_n_clusters(local, forces, attraction.extent, tree, apart=apart)
+            separate = AGGREGATIONS[method].separates
+            choice = choose_n_clusters(local, forces, attraction.extent, tree, separate=separate)
             n_groups = choice.n_clusters
         else:
             choice, n_groups = None, self.n_clusters
@@ -242,13 +245,13 @@ class OneShotAlgorithm:
                 "allow_partial=True, or fill the columns with empty cells."
             )
         n_groups = max(n_groups, tree.fewest_groups)
-        if self.aggregation == "greedy" or tree.fewest_groups > 1:
-            groups = tree.cut(n_groups)
-            loss = ForceProblem(forces, owner, n_groups).loss(groups)
-            return Grouping(groups, Aggregation("greedy", loss, None, float("nan"), 1), tree, choice)
+        if AGGREGATIONS[method].needs_connection and tree.fewest_groups > 1:
+            method = "greedy"
+        group = AGGREGATIONS[method].of_forces
+        assert group is not None
         starts = starts_stream(self.seed, "search forces")
-        found = search_forces(forces, owner, n_groups, study.overlap, self.n_starts, starts)
-        aggregation = Aggregation("search", found.loss, found.runner_up, found.confidence, found.n_different)
+        found = group(clusters, n_groups, SearchOptions(study.masks, self.n_starts, starts))
+        aggregation = Aggregation(method, found.loss, found.runner_up, found.confidence, found.n_different)
         return Grouping(found.groups, aggregation, tree, choice)
 
 
@@ -309,7 +312,7 @@ def _outcome(
 ) -> Outcome:
     groups = by_size(grouping.groups, gathered.sizes.astype(np.float64))
     n_groups = int(groups.max()) + 1
-    clear = margins(ForceProblem(attraction.forces, gathered.owner, n_groups), groups)
+    clear = margins(ForceObjective(attraction.forces, gathered.owner, n_groups), groups)
     centroids = merge(gathered.centroids, groups, n_groups)
     squares = pooled_squares(gathered.centroids, _squares(gathered, densities), groups, centroids)
     variances = squares / np.maximum(centroids.counts, 1.0)

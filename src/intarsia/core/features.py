@@ -1,13 +1,15 @@
-"""The union of everybody's columns, and who overlaps with whom.
+"""The union of all participants' features, and which participants share features.
 
-Columns are aligned by name, never by position. A participant's mask is the diagonal of the paper's Ω: a boolean
-vector over the union; ``&`` is ∧ and ``|`` is ∨.
+Features are aligned by name, never by position. A participant's mask is the diagonal of the paper's Ω: a boolean vector
+over the union; ``&`` is ∧ and ``|`` is ∨. ``masks`` has one row per participant. Two participants are adjacent in the
+*overlap graph* if they share a feature. Its properties are computed from the graph of participants and features, which
+has one edge per True in ``masks``.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from unicodedata import normalize
@@ -18,8 +20,6 @@ from scipy.sparse.csgraph import connected_components
 
 from intarsia.core.blocks import by_rows
 from intarsia.core.types import BoolArray, IntArray
-
-_FEW_INNER = 64  # vertices that are tried one by one
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class FeatureSpace:
 
     @classmethod
     def union(cls, names_of_each: Iterable[Iterable[str]]) -> FeatureSpace:
-        """Every name once, in the order of first appearance."""
+        """Return the space with every name once, in the order of first appearance."""
         return cls(tuple(dict.fromkeys(name for names in names_of_each for name in names)))
 
     @cached_property
@@ -51,93 +51,47 @@ class FeatureSpace:
         return name in self._position
 
     def index(self, names: Sequence[str]) -> IntArray:
-        """Where each name stands in the union."""
+        """Return the position of each name in the space."""
         return np.array([self._position[name] for name in names], dtype=np.intp)
 
     def mask(self, names: Sequence[str]) -> BoolArray:
-        """The diagonal of Ω for someone who sees these names."""
+        """Return the diagonal of Ω for a participant that has these features."""
         mask = np.zeros(len(self), dtype=np.bool_)
         mask[self.index(names)] = True
         return mask
 
 
 def overlap_graph(masks: BoolArray) -> BoolArray:
-    """Who shares at least one feature with whom: the paper's edges ℰ, self-loops included, as a matrix."""
-    numbers = masks.astype(np.float32)  # of so few features that sums are exact
+    """Return which participants share at least one feature: the paper's edges ℰ with self-loops, as a matrix."""
+    numbers = masks.astype(np.float32)  # sums are exact: there are far fewer features than 2²⁴
     graph = np.empty((len(masks), len(masks)), dtype=np.bool_)
-    for some in by_rows(len(masks), len(masks)):
-        np.greater(numbers[some] @ numbers.T, 0.0, out=graph[some])
+    for block in by_rows(len(masks), len(masks)):
+        np.greater(numbers[block] @ numbers.T, 0.0, out=graph[block])
     return graph
 
 
-def components(graph: BoolArray, without: int | None = None) -> IntArray:
-    """The connected component that each vertex belongs to, numbered from 0; −1 for a vertex that is left out.
+def components(masks: BoolArray) -> IntArray:
+    """Return the connected component of each participant in the overlap graph, numbered by first member.
 
-    >>> components(np.eye(3, dtype=bool), without=1)
-    array([ 0, -1,  1])
-    """
-    label = np.full(len(graph), -1, dtype=np.intp)
-    left = np.ones(len(graph), dtype=np.bool_)
-    if without is not None:
-        left[without] = False
-    number = 0
-    while left.any():
-        for found, _ in _waves(graph, left):
-            label[found] = number
-        number += 1
-    return label
-
-
-def _waves(graph: BoolArray, left: BoolArray) -> Iterator[tuple[IntArray, int]]:
-    """Breadth first from the first vertex that is left: what each vertex finds, and who finds it. ``left`` is used up."""
-    start = int(left.argmax())
-    left[start] = False
-    yield np.array([start]), -1
-    queue = deque([start])
-    while queue and left.any():
-        vertex = queue.popleft()
-        found = np.flatnonzero(graph[vertex] & left)
-        if len(found):
-            left[found] = False
-            queue.extend(found.tolist())
-            yield found, vertex
-
-
-def components_of(masks: BoolArray) -> IntArray:
-    """:func:`components` of the overlap graph of these masks, without the graph: who sees a feature hangs on it.
-
-    >>> components_of(np.array([[True, False, False], [False, True, True], [True, False, False]]))
+    >>> components(np.array([[True, False, False], [False, True, True], [True, False, False]]))
     array([0, 1, 0])
     """
     n, d = masks.shape
     rows, columns = np.nonzero(masks)
     graph = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns + n)), shape=(n + d, n + d))
-    _, label = connected_components(graph, directed=False)
-    _, first, inverse = np.unique(label[:n], return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.intp)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse]
+    _, component = connected_components(graph, directed=False)  # which numbers them in the order of their vertices
+    return component[:n].astype(np.intp)
 
 
-def is_connected(graph: BoolArray) -> bool:
-    """Whether every vertex can be reached from every other."""
-    return bool(components(graph).max(initial=0) == 0)
+def is_connected(masks: BoolArray) -> bool:
+    """Whether shared features connect all participants, directly or through others."""
+    return bool(components(masks).max(initial=0) == 0)
 
 
-def is_connected_of(masks: BoolArray) -> bool:
-    """:func:`is_connected` of the overlap graph of these masks, without the graph."""
-    return bool(components_of(masks).max(initial=0) == 0)
+def is_complete(masks: BoolArray) -> bool:
+    """Whether every two participants share a feature ("fully connected" in the paper).
 
-
-def is_complete(graph: BoolArray) -> bool:
-    """Whether every two vertices share an edge ("fully connected" in the paper)."""
-    return bool(graph.all())
-
-
-def is_complete_of(masks: BoolArray) -> bool:
-    """:func:`is_complete` of the overlap graph of these masks, without the graph.
-
-    >>> is_complete_of(np.array([[True, True, False], [False, True, True], [True, False, True]]))
+    >>> is_complete(np.array([[True, True, False], [False, True, True], [True, False, True]]))
     True
     """
     if len(masks) < 2:
@@ -145,104 +99,86 @@ def is_complete_of(masks: BoolArray) -> bool:
     if not masks.any(axis=1).all():
         return False
     numbers = np.unique(masks, axis=0).astype(np.float32)
-    pieces = by_rows(len(numbers), len(numbers))
-    return all(bool((numbers[some] @ numbers.T > 0.0).all()) for some in pieces)
+    blocks = by_rows(len(numbers), len(numbers))
+    return all(bool((numbers[block] @ numbers.T > 0.0).all()) for block in blocks)
 
 
-def held_by(graph: BoolArray, vertex: int) -> list[IntArray]:
-    """What the graph falls into without a vertex.
+def cut_vertices(masks: BoolArray) -> list[int]:
+    """Return the participants without whom the overlap graph would have more components.
 
-    >>> chain = np.eye(4, dtype=bool) | np.eye(4, k=1, dtype=bool) | np.eye(4, k=-1, dtype=bool)
-    >>> [(vertex, [held.tolist() for held in held_by(chain, vertex)]) for vertex in cut_vertices(chain)]
-    [(1, [[0], [2, 3]]), (2, [[0, 1], [3]])]
-    """
-    piece = components(graph, without=vertex)
-    return [np.flatnonzero(piece == k) for k in range(piece.max(initial=-1) + 1)]
-
-
-def cut_vertices(graph: BoolArray) -> list[int]:
-    """Every vertex without which the graph would fall apart.
-
-    Only inner vertices of a breadth-first tree can be such, and in a dense graph there are few of those. Where there are
-    many, the graph is walked through once, depth first.
-    """
-    if not len(graph):
-        return []
-    inner = {vertex for _, vertex in _waves(graph, np.ones(len(graph), dtype=np.bool_)) if vertex >= 0} | {0}
-    if len(inner) <= _FEW_INNER:
-        return [vertex for vertex in sorted(inner) if components(graph, without=vertex).max(initial=0) > 0]
-    rows, columns = np.nonzero(graph)
-    return sorted(_articulations(rows, columns, len(graph)))
-
-
-def cut_vertices_of(masks: BoolArray) -> list[int]:
-    """:func:`cut_vertices` of the overlap graph of these masks, without the graph: who sees a feature hangs on it.
-
-    >>> cut_vertices_of(np.array([[True, False, False], [True, True, False], [False, True, True]]))
+    >>> cut_vertices(np.array([[True, False, False], [True, True, False], [False, True, True]]))
     [1]
     """
-    shared = masks[:, masks.sum(axis=0) > 1]  # nobody hangs on what only one sees
+    if masks.all(axis=0).any():
+        return []  # a feature that all participants have connects those who are left
+    shared = masks[:, masks.sum(axis=0) > 1]
     n = len(shared)
     rows, columns = np.nonzero(shared)
-    found = _articulations(np.append(rows, columns + n), np.append(columns + n, rows), n + shared.shape[1])
-    return sorted(vertex for vertex in found if vertex < n)
+    vertices = _articulations(np.append(rows, columns + n), np.append(columns + n, rows), n + shared.shape[1])
+    return sorted(vertex for vertex in vertices if vertex < n)
 
 
-def held_by_of(masks: BoolArray, vertex: int) -> list[IntArray]:
-    """:func:`held_by` of the overlap graph of these masks."""
-    rest = np.delete(np.arange(len(masks)), vertex)
-    label = components_of(masks[rest])
-    return [rest[label == k] for k in range(label.max(initial=-1) + 1)]
+def components_without(masks: BoolArray, participant: int) -> list[IntArray]:
+    """Return the members of each component of the overlap graph that is left without a participant.
+
+    >>> chain = np.array([[True, False, False], [True, True, False], [False, True, True], [False, False, True]])
+    >>> [(cut, [members.tolist() for members in components_without(chain, cut)]) for cut in cut_vertices(chain)]
+    [(1, [[0], [2, 3]]), (2, [[0, 1], [3]])]
+    """
+    rest = np.delete(np.arange(len(masks)), participant)
+    component = components(masks[rest])
+    return [rest[component == k] for k in range(component.max(initial=-1) + 1)]
 
 
 def _articulations(rows: IntArray, columns: IntArray, n: int) -> set[int]:
-    """Vertices without which more pieces would be left, by one walk depth first (Hopcroft and Tarjan, 1973).
+    """Return the articulation points of a graph, by one depth-first walk (Hopcroft and Tarjan, 1973).
 
-    ``low`` is the earliest vertex that can be reached from below a vertex, other than by the way one came.
+    Row and column k are the ends of edge k, and every edge is listed in both directions. ``low[v]`` is the earliest vertex
+    that can be reached from the vertices below v, other than by the edge to the parent of v.
     """
     order = np.argsort(rows, kind="stable")
     ends = np.cumsum(np.bincount(rows, minlength=n)).tolist()
-    others, at = columns[order].tolist(), [0, *ends[:-1]]
-    visited, low, found, time = [-1] * n, [0] * n, set(), 0
+    neighbours, next_edge = columns[order].tolist(), [0, *ends[:-1]]
+    visited, low, articulations, time = [-1] * n, [0] * n, set(), 0
     for root in range(n):
         if visited[root] >= 0:
             continue
         visited[root] = low[root] = time
         time += 1
-        way, branches = [(root, -1)], 0
-        while way:
-            vertex, came = way[-1]
-            if at[vertex] < ends[vertex]:
-                other = others[at[vertex]]
-                at[vertex] += 1
+        path, branches = [(root, -1)], 0
+        while path:
+            vertex, parent = path[-1]
+            if next_edge[vertex] < ends[vertex]:
+                other = neighbours[next_edge[vertex]]
+                next_edge[vertex] += 1
                 if visited[other] < 0:
                     visited[other] = low[other] = time
                     time += 1
-                    way.append((other, vertex))
+                    path.append((other, vertex))
                     branches += vertex == root
-                elif other != came:
+                elif other != parent:
                     low[vertex] = min(low[vertex], visited[other])
                 continue
-            way.pop()
-            if came >= 0:
-                low[came] = min(low[came], low[vertex])
-                if came != root and low[vertex] >= visited[came]:
-                    found.add(came)
+            path.pop()
+            if parent >= 0:
+                low[parent] = min(low[parent], low[vertex])
+                if parent != root and low[vertex] >= visited[parent]:
+                    articulations.add(parent)
         if branches > 1:
-            found.add(root)
-    return found
+            articulations.add(root)
+    return articulations
 
 
 def near_misses(names_of: Mapping[str, Sequence[str]]) -> list[tuple[str, str, str, str]]:
-    """Names that differ only by case, blanks or punctuation: (name, participant, other name, its participant).
+    """Return names that differ only by case, blanks or punctuation: (name, participant, other name, its participant).
 
-    They are reported, never joined.
+    They are reported, never treated as equal.
 
     >>> near_misses({"a": ["Age"], "b": ["age", "sex"]})
     [('Age', 'a', 'age', 'b')]
     """
     first: dict[str, tuple[str, str]] = {}
-    found: dict[tuple[str, str], tuple[str, str, str, str]] = {}
+    pairs: dict[tuple[str, str], tuple[str, str, str, str]] = {}
     for participant, names in names_of.items():
         for name in names:
             plain = "".join(letter for letter in normalize("NFC", name).casefold() if letter.isalnum())
@@ -250,42 +186,42 @@ def near_misses(names_of: Mapping[str, Sequence[str]]) -> list[tuple[str, str, s
                 continue
             other, owner = first.setdefault(plain, (name, participant))
             if other != name:
-                found.setdefault((other, name), (other, owner, name, participant))
-    return list(found.values())
+                pairs.setdefault((other, name), (other, owner, name, participant))
+    return list(pairs.values())
 
 
 def indicator(column: str, level: str) -> str:
-    """The name of the feature that is 1 where a column of categories has this level, and 0 where it has another."""
+    """Return the name of the feature that is 1 where a categorical column has this level, and 0 where it has another."""
     return f"{column}={level}"
 
 
 def indicators(levels: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The names of all such features.
+    """Return the names of the indicators of all levels of categorical columns.
 
     >>> indicators({"sex": ["f", "m"]})
     ('sex=f', 'sex=m')
     """
-    return tuple(indicator(column, level) for column, own in levels.items() for level in own)
+    return tuple(indicator(column, level) for column, names in levels.items() for level in names)
 
 
 def clashes(levels: Mapping[str, Sequence[str]], names: Iterable[str]) -> list[str]:
-    """Indicators that are called like a column, or like each other.
+    """Return the names of indicators that are also names of columns or of other indicators.
 
     >>> clashes({"a": ["b=c"], "a=b": ["c"], "sex": ["m"]}, ["sex=m"])
     ['a=b=c', 'sex=m']
     """
-    all_of_them = [*indicators(levels), *names]
-    return sorted({name for name, times in Counter(all_of_them).items() if times > 1})
+    counts = Counter([*indicators(levels), *names])
+    return sorted(name for name, times in counts.items() if times > 1)
 
 
-def joint_levels(each: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
-    """Every column's levels that anybody has, sorted.
+def joint_levels(levels_of_each: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
+    """Return the levels that any participant has, sorted, by column.
 
     >>> joint_levels([{"sex": ["m"]}, {"sex": ["f", "m"], "site": ["x"]}])
     {'sex': ('f', 'm'), 'site': ('x',)}
     """
-    found: dict[str, set[str]] = {}
-    for levels in each:
-        for column, own in levels.items():
-            found.setdefault(column, set()).update(own)
-    return {column: tuple(sorted(own)) for column, own in sorted(found.items())}
+    joint: dict[str, set[str]] = {}
+    for levels in levels_of_each:
+        for column, names in levels.items():
+            joint.setdefault(column, set()).update(names)
+    return {column: tuple(sorted(names)) for column, names in sorted(joint.items())}

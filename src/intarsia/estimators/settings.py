@@ -15,6 +15,7 @@ import numpy as np
 from intarsia.coordinator import federated, one_shot
 from intarsia.core.densities.base import density_names, family_of
 from intarsia.core.distances import METRICS
+from intarsia.core.grouping.aggregations import centroid_methods, force_methods
 from intarsia.core.units import SCALES
 from intarsia.exceptions import SettingError, quote
 from intarsia.participant.warm_start import check_can_start
@@ -171,7 +172,7 @@ _COMMON = {
 SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "federated": {
         **_COMMON,
-        "aggregation": Setting(OneOf(federated.AGGREGATIONS)),
+        "aggregation": Setting(OneOf(centroid_methods())),
         "step_size": Setting(Number(0.0, 1.0, above_low=True)),
         "max_rounds": Setting(WholeNumber(0)),
         "tol": Setting(Number(0.0, np.inf)),
@@ -183,7 +184,7 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     },
     "one_shot": {
         **_COMMON,
-        "aggregation": Setting(OneOf(one_shot.AGGREGATIONS)),
+        "aggregation": Setting(OneOf(force_methods())),
         "force": Setting(OneOf(one_shot.FORCES)),
         "exponent": Setting(Number(0.0, 100.0, above_low=True)),
         "softening": Setting(Number(0.0, 1.0)),

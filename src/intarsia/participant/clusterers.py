@@ -21,13 +21,8 @@ from threadpoolctl import ThreadpoolController
 from intarsia.core.blocks import by_columns
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.grouping.agglomeration import renumber
-from intarsia.core.grouping.n_clusters import (
-    CLEAR,
-    NO_STRUCTURE,
-    clearest_number,
-    silhouettes_of_rows,
-    silhouettes_without_gaps,
-)
+from intarsia.core.grouping.n_clusters import CLEAR, NO_STRUCTURE, clearest_number
+from intarsia.core.grouping.silhouettes import silhouettes_of_complete_rows, silhouettes_of_rows
 from intarsia.core.kmeans import lloyd_labels, observed_kmeans
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -403,7 +398,7 @@ def _silhouettes(rows: Rows, labels: IntArray, rng: np.random.Generator, most: i
     if not 2 <= len(np.unique(labels)) < len(labels):
         each = np.full(len(labels), -1.0)
     elif observed.all():
-        each = silhouettes_without_gaps(cells, labels)
+        each = silhouettes_of_complete_rows(cells, labels)
     else:
         each = silhouettes_of_rows(_distances(cells, observed), labels)
     return _of_clusters(each, labels)

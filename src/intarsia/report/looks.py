@@ -9,7 +9,7 @@ import numpy as np
 
 from intarsia.core.centroids import merge
 from intarsia.core.distances import extent_of, rescaled_distances
-from intarsia.core.features import is_connected_of
+from intarsia.core.features import is_connected
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.results.outcome import Outcome
 
@@ -40,7 +40,7 @@ def holders(outcome: Outcome) -> BoolArray:
 def apart_clusters(outcome: Outcome) -> list[int]:
     """Clusters whose holders share no column, not even through others who hold it."""
     held = holders(outcome)
-    return [k for k in range(held.shape[1]) if not is_connected_of(outcome.masks[held[:, k]])]
+    return [k for k in range(held.shape[1]) if not is_connected(outcome.masks[held[:, k]])]
 
 
 def unseen(outcome: Outcome) -> dict[int, tuple[str, ...]]:

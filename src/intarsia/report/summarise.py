@@ -8,7 +8,7 @@ import numpy as np
 
 from intarsia.core.blocks import by_rows
 from intarsia.core.distances import extent_of, rescaled_distances
-from intarsia.core.features import FeatureSpace, cut_vertices_of, indicators
+from intarsia.core.features import FeatureSpace, cut_vertices, indicators
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.report.cleaning import cleaned
 from intarsia.report.data import (
@@ -158,7 +158,7 @@ def _shared(outcome: Outcome) -> tuple[Shared, ...]:
 
 
 def _bridges(outcome: Outcome) -> Iterable[str]:
-    yield from (outcome.participants[vertex] for vertex in cut_vertices_of(outcome.masks))
+    yield from (outcome.participants[vertex] for vertex in cut_vertices(outcome.masks))
 
 
 def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray, shown: BoolArray) -> tuple[Cluster, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
+from intarsia.core.grouping.aggregations import AGGREGATIONS
 from intarsia.exceptions import quote
 from intarsia.report.data import Cluster, Column, Party
 from intarsia.results.assumptions import AssumptionReport
@@ -307,12 +308,6 @@ _MISSING = {
     "impute": "Local algorithms were shown the column's mean in the place of an empty cell; summaries are of filled cells.",
     "drop": "Local algorithms were shown rows without empty cells only; every row was labelled by the cells that it has.",
 }
-_AGGREGATIONS = {
-    "search": "a search from many starts",
-    "method_a": "Method A",
-    "method_b": "Method B",
-    "greedy": "greedy agglomeration",
-}
 
 
 def _how_grouped(outcome: Outcome, run: RunRecord | None, settings: Mapping[str, Any]) -> Iterator[str]:
@@ -322,7 +317,8 @@ def _how_grouped(outcome: Outcome, run: RunRecord | None, settings: Mapping[str,
         with_what = (
             f"with {'; '.join(f'{n}: {e}' for n, e in local.items()) if isinstance(local, Mapping) else local} [4]"
         )
-    by = _AGGREGATIONS.get(outcome.aggregation.method, outcome.aggregation.method)
+    method = AGGREGATIONS.get(outcome.aggregation.method)
+    by = outcome.aggregation.method if method is None else method.words
     if run is None and not outcome.rounds:  # a file from before runs were kept
         yield f"Each participant clustered its rows and sent summaries; local clusters were grouped by {by} [1]."
         return

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from intarsia.core.centroids import merge
 from intarsia.core.distances import Extent, Metric, check_metric, extent_of, phi_of_pairs
-from intarsia.core.features import is_complete_of, is_connected_of, overlap_graph
-from intarsia.core.grouping.methods import LocalCentroids, distances_to_own
+from intarsia.core.features import is_complete, is_connected, overlap_graph
+from intarsia.core.grouping.local_centroids import LocalCentroids, distances_to_group
 from intarsia.core.grouping.n_clusters import CLEAR, NO_STRUCTURE
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import InputError, quote
@@ -92,7 +92,7 @@ def check_assumptions(outcome: Outcome) -> AssumptionReport:
     groups, owner = outcome.groups, outcome.owner
     local = LocalCentroids(outcome.local_centroids, owner, outcome.model.metric)
     n_groups = len(outcome.model.centroids)
-    off_centre = distances_to_own(local, groups, merge(outcome.local_centroids, groups, n_groups))
+    off_centre = distances_to_group(local, groups, merge(outcome.local_centroids, groups, n_groups))
     clusters = []
     for g in range(n_groups):
         holders = np.unique(owner[groups == g])
@@ -102,8 +102,8 @@ def check_assumptions(outcome: Outcome) -> AssumptionReport:
             ClusterAssumptions(
                 cluster=g,
                 participants=tuple(outcome.participants[i] for i in holders),
-                connected=is_connected_of(among),
-                complete=is_complete_of(among),
+                connected=is_connected(among),
+                complete=is_complete(among),
                 unseen_features=tuple(np.array(outcome.model.space.names)[~seen].tolist()),
                 spread=float(off_centre[groups == g].mean()),
             )
@@ -116,9 +116,7 @@ def check_assumptions(outcome: Outcome) -> AssumptionReport:
         if c.margin < DOUBTFUL or (alone and n_groups > 1 and c.size < 2 * n_groups)
     )
     masks = outcome.masks
-    return AssumptionReport(
-        is_connected_of(masks), is_complete_of(masks), tuple(clusters), doubtful, _unstructured(outcome)
-    )
+    return AssumptionReport(is_connected(masks), is_complete(masks), tuple(clusters), doubtful, _unstructured(outcome))
 
 
 def _unstructured(outcome: Outcome) -> tuple[str, ...]:

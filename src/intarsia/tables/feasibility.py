@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
-from intarsia.core.features import FeatureSpace, components_of, cut_vertices_of, held_by_of, is_complete_of
+from intarsia.core.features import FeatureSpace, components, components_without, cut_vertices, is_complete
 from intarsia.core.types import BoolArray, IntArray
 from intarsia.exceptions import InputError, quote
 
@@ -162,19 +162,19 @@ def check_feasibility(
     names = list(useful)
     space = FeatureSpace.union(useful.values())
     masks = np.array([space.mask(list(useful[name])) for name in names], dtype=np.bool_).reshape(len(names), len(space))
-    label = components_of(masks)
+    label = components(masks)
     parts = sorted(
         (tuple(names[k] for k in np.flatnonzero(label == c)) for c in range(label.max() + 1)), key=lambda p: -len(p)
     )
     kinds = {column: {columns[column] for columns in useful.values() if column in columns} for column in space.names}
     bridges: dict[str, list[tuple[str, ...]]] = {}
-    for vertex in cut_vertices_of(masks):
-        bridges[names[vertex]] = [tuple(names[k] for k in held) for held in held_by_of(masks, vertex)]
+    for vertex in cut_vertices(masks):
+        bridges[names[vertex]] = [tuple(names[k] for k in held) for held in components_without(masks, vertex)]
     return Feasibility(
         has=useful,
         rows=dict(rows or {}),
         parts=tuple(parts),
-        complete=is_complete_of(masks),
+        complete=is_complete(masks),
         bridges=tuple(Bridge(name, tuple(held)) for name, held in bridges.items()) if len(parts) == 1 else (),
         alike=look_alikes(useful),
         mixed=tuple(column for column, found in kinds.items() if len(found) > 1),

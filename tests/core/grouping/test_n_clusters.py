@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import silhouette_samples, silhouette_score
+from sklearn.metrics import silhouette_score
 
 from intarsia import OneShotClustering
 from intarsia.core.densities.exact_force import exact_forces
@@ -15,12 +15,9 @@ from intarsia.core.grouping.n_clusters import (
     clearest_number,
     expected_distances,
     found_by_participants,
-    silhouette,
     silhouette_of_halves,
-    silhouettes_of_cuts,
-    silhouettes_of_rows,
-    silhouettes_without_gaps,
 )
+from tests.naive import silhouette
 
 
 def test_expected_distance_worked_by_hand():
@@ -66,31 +63,6 @@ def test_weighted_silhouette_worked_by_hand():
     assert silhouette(d, np.array([0, 0, 1]), w) == pytest.approx(by_hand)
 
 
-def test_silhouettes_of_rows_are_those_of_scikit_learn():
-    rng = np.random.default_rng(0)
-    points = rng.normal(size=(30, 3))
-    labels = rng.integers(4, size=30)
-    labels[7] = 4  # a cluster of one row
-    d = np.linalg.norm(points[:, None] - points[None], axis=2)
-    np.testing.assert_allclose(silhouettes_of_rows(d, labels), silhouette_samples(points, labels), atol=1e-12)
-    assert (silhouettes_of_rows(np.zeros((4, 4)), np.array([0, 0, 1, 1])) == 0).all()
-
-
-@pytest.mark.parametrize("hidden", [0.0, 0.3])
-def test_silhouettes_along_the_tree_are_those_of_every_cut(hidden):
-    rng = np.random.default_rng(1)
-    points = rng.normal(size=(25, 2))
-    d = np.linalg.norm(points[:, None] - points[None], axis=2) + 0.1
-    gaps = np.triu(rng.random(d.shape) < hidden, 1)
-    d[gaps | gaps.T] = np.nan
-    weights = rng.integers(1, 50, size=25).astype(float)
-    tree = agglomerate(1 / d)
-    naive = {k: silhouette(d, tree.cut(k), weights) for k in range(max(2, tree.fewest_groups), 26)}
-    found = silhouettes_of_cuts(tree, d, weights)
-    assert list(found) == [k for k in naive if not np.isnan(naive[k])]
-    np.testing.assert_allclose(list(found.values()), [naive[k] for k in found])
-
-
 def test_the_number_of_one_participant():
     flat = np.array([[0.20, 0.19, 0.19, 0.2], [0.20, 0.21, 0.21, 0.2]])  # mean 0.2, noise 0.01
     assert clearest_number(np.array([0.2, 0.24, 0.2, 0.2]), np.full(4, 0.2), flat) == 1  # within chance
@@ -133,23 +105,23 @@ def planted(means: list[list[float]], *, chose: bool = True):
     return Summaries(densities, np.ones((n, 2), dtype=bool), owner, np.full(n, 50), np.full(n, chose))
 
 
-def choose(local: Summaries, *, apart: bool = True):
+def choose(local: Summaries, *, separate: bool = True):
     extent = extent_of_densities(local.densities, local.seen, 2.0)
     forces = exact_forces(local.densities, local.seen, extent, 2.0, 0.01)
-    return choose_n_clusters(local, forces, extent, agglomerate(forces), apart=apart)
+    return choose_n_clusters(local, forces, extent, agglomerate(forces), separate=separate)
 
 
-@pytest.mark.parametrize("apart", [True, False])
-def test_chosen_from_summaries(apart):
+@pytest.mark.parametrize("separate", [True, False])
+def test_chosen_from_summaries(separate):
     # two near pairs: the highest silhouette is that of 2 groups, but participants tell the pairs apart
     pairs = [[0.0, 4.0, 40.0, 44.0]] * 3
-    assert choose(planted(pairs, chose=False), apart=False).n_clusters == 2
-    chosen = choose(planted(pairs), apart=apart)
+    assert choose(planted(pairs, chose=False), separate=False).n_clusters == 2
+    chosen = choose(planted(pairs), separate=separate)
     assert chosen.n_clusters == 4
     assert chosen.found == 4
     assert max(chosen.silhouettes, key=chosen.silhouettes.get) == 2
     # nobody holds all of them
-    assert choose(planted([[0.0, 20.0], [20.0, 40.0], [40.0, 60.0]]), apart=apart).n_clusters == 4
+    assert choose(planted([[0.0, 20.0], [20.0, 40.0], [40.0, 60.0]]), separate=separate).n_clusters == 4
 
 
 def test_one_cluster_can_be_chosen():
@@ -173,12 +145,3 @@ def test_a_cloud_is_one_cluster_and_a_participant_with_a_single_one_does_not_spl
     assert OneShotClustering(random_state=0).fit_result(tables).n_clusters == 3
     # numbers that were given say nothing about K
     assert OneShotClustering(n_local_clusters=6, random_state=0).fit_result(tables).n_clusters == 3
-
-
-@pytest.mark.parametrize("n", [3, 200, 450])
-def test_silhouettes_without_the_matrix_of_distances_are_the_same(n):
-    rng = np.random.default_rng(n)
-    rows, labels = 50 + rng.normal(size=(n, 4)), rng.integers(-1, 3, size=n)
-    rows[1] = rows[0]  # no distance at all
-    apart = np.sqrt(np.square(rows[:, None] - rows).sum(axis=2))
-    np.testing.assert_allclose(silhouettes_without_gaps(rows, labels), silhouettes_of_rows(apart, labels), atol=1e-7)

@@ -1,1 +1,1 @@
-"""Faster equivalents of plain loops in :mod:`intarsia.core.grouping`; tests compare both."""
+"""Exact results with less computation: closest pairs by bounds, the farthest pair, sums of groups."""

@@ -1,12 +1,12 @@
-r"""Distances to the centres of groups while clusters move, where features are many: by matrix products.
+r"""Distances to the centres of groups while clusters move, with many features: by matrix products.
 
-With offsets x of a cluster and c of a centre from the middle of S, o for what the cluster sees and k for what the group
-knows (1 or 0), and widths w:
+With offsets x of a cluster and c of a centre from the middle of S, o for the features of the cluster and k for those of the
+group (1 or 0), and widths w:
 
 .. math:: d^2 = \sum_m o_m k_m (x_m - c_m)^2 \Big/ \sum_m o_m k_m w_m^2
               = \bigl( x^2 \cdot k - 2\, x \cdot c + o \cdot c^2 \bigr) \big/ \bigl( o \cdot k w^2 \bigr)
 
-Each participant brings only the features that it sees. Squares are off by what rounding leaves of S, not of the distance.
+A participant's clusters take part with its own features only. The error of a square is relative to S, not to the distance.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from intarsia.core.types import FloatArray, IntArray
 
 
 class Share(NamedTuple):
-    """One participant's clusters over the features that any of them sees and that vary.
+    """One participant's clusters over the features that any of them has and that vary.
 
-    ``offsets`` are from the middle of S, 0 where hidden; ``seen`` has one row where all clusters see the same.
+    ``offsets`` are from the middle of S, 0 where hidden; ``seen`` has one row where all clusters have the same features.
     """
 
     members: IntArray
@@ -35,27 +35,27 @@ class Share(NamedTuple):
     seen: FloatArray
     reach: FloatArray
 
-    def of(self, some: IntArray) -> Share:
-        """Some of the clusters, by their place among all."""
+    def take(self, index: IntArray) -> Share:
+        """Return the share of some of the clusters, by their place among the participant's."""
         return Share(
-            self.members[some],
+            self.members[index],
             self.columns,
-            self.offsets[some],
-            self.squares[some],
-            self.counts[some],
-            self.weighted[some],
-            self.seen if len(self.seen) == 1 else self.seen[some],
-            self.reach[some],
+            self.offsets[index],
+            self.squares[index],
+            self.counts[index],
+            self.weighted[index],
+            self.seen if len(self.seen) == 1 else self.seen[index],
+            self.reach[index],
         )
 
 
 def share_of(centroids: MaskedCentroids, extent: Extent, members: IntArray) -> Share:
-    """What one participant brings."""
-    own = centroids.take(members)
-    columns = np.flatnonzero(own.seen.any(axis=0) & extent.varies)
-    counts = own.counts[:, columns]
+    """Return the share of the participant whose clusters are ``members``."""
+    rows = centroids.take(members)
+    columns = np.flatnonzero(rows.seen.any(axis=0) & extent.varies)
+    counts = rows.counts[:, columns]
     middle = (extent.low[columns] + extent.high[columns]) / 2
-    offsets = np.where(counts > 0, own.values[:, columns] - middle, 0.0)
+    offsets = np.where(counts > 0, rows.values[:, columns] - middle, 0.0)
     seen = (counts > 0).astype(np.float64)
     if (seen == seen[:1]).all():
         seen = seen[:1]
@@ -64,7 +64,7 @@ def share_of(centroids: MaskedCentroids, extent: Extent, members: IntArray) -> S
 
 
 class GroupSums:
-    """For every feature and group the number of points and the sum of their offsets, and how many clusters it has."""
+    """For every feature and group the number of points and the sum of their offsets; for every group its size."""
 
     def __init__(self, n_groups: int, extent: Extent) -> None:
         self._sums, self._counts = np.zeros((2, len(extent.low), n_groups))
@@ -72,23 +72,23 @@ class GroupSums:
         self._squared_width = np.square(extent.width)
 
     def add(self, share: Share, groups: IntArray, sign: float) -> None:
-        """Put a participant's clusters into groups, or take them out; group −1 is nobody's."""
+        """Put a participant's clusters into groups (sign 1) or take them out (−1); group −1 stands for none."""
         member = (groups[:, None] == np.arange(len(self._sizes))[None, :]) * sign
         self._counts[share.columns] += share.counts.T @ member
         self._sums[share.columns] += share.weighted.T @ member
         self._sizes += member.sum(axis=0).astype(np.intp)
 
     def _centres(self, share: Share) -> tuple[FloatArray, FloatArray]:
-        """Offsets of the centres over a participant's features, 0 where unknown, and which are known."""
+        """Return the centres' offsets over a participant's features, 0 where unknown, and which are known."""
         counts = self._counts.take(share.columns, axis=0)
         known = counts > 0
         centres = self._sums.take(share.columns, axis=0)
         np.divide(centres, counts, out=centres, where=known)
-        centres *= known  # what rounding leaves when the last has gone
+        centres *= known  # removes what rounding leaves of a group without members
         return centres, known.astype(np.float64)
 
     def costs(self, share: Share) -> FloatArray:
-        """Squared rescaled distance to each centre: 0 to an empty group, 1 to an incomparable one."""
+        """Return squared rescaled distances to each centre: 0 to an empty group, 1 to an incomparable one."""
         centres, known = self._centres(share)
         squared = share.squares @ known - 2.0 * (share.offsets @ centres) + share.seen @ np.square(centres)
         reach = np.broadcast_to((share.seen * self._squared_width[share.columns]) @ known, squared.shape)
@@ -96,8 +96,8 @@ class GroupSums:
         return np.where(self._sizes == 0, 0.0, cost)
 
     def loss(self, share: Share, groups: IntArray) -> float:
-        """The part of eq:meta_clustering that a participant's clusters add, which are in these groups."""
+        """Return the part of eq:meta_clustering that a participant's clusters add in these groups."""
         centres, _ = self._centres(share)
-        off = share.offsets - share.seen * centres.T[groups]
-        apart = np.einsum("ij,ij->i", off, off)
-        return float(np.divide(apart, share.reach, out=np.zeros(len(groups)), where=share.reach > 0).sum())
+        residuals = share.offsets - share.seen * centres.T[groups]
+        squared = np.einsum("ij,ij->i", residuals, residuals)
+        return float(np.divide(squared, share.reach, out=np.zeros(len(groups)), where=share.reach > 0).sum())

@@ -1,1 +1,1 @@
-"""Which local clusters belong together: objective, methods, search, tree."""
+"""Grouping of local clusters: objectives, the paper's methods, a search, the merge tree and the choice of K."""

@@ -1,10 +1,10 @@
-"""Choosing K when nobody knows it: locally by silhouettes of rows, globally by silhouettes of summaries.
+"""Choosing K: at a participant by silhouettes of rows, at the coordinator by silhouettes of summaries.
 
 Silhouettes are high for few clusters and in few dimensions, whether there is structure or not. A participant therefore
-compares its own with those of rows that are one Gaussian cloud of the same shape (*references*), and may find 1.
+compares its silhouettes with those of rows that are one Gaussian cloud of the same shape (*references*), and may find 1.
 
-K is at least what participants find by themselves. From there on, the merge tree and a silhouette over local clusters
-decide: the mean squared distance between the points of two clusters follows from their means and variances, so a
+K is at least the number that participants find by themselves. From there on, the merge tree and a silhouette over local
+clusters decide: the mean squared distance between the points of two clusters follows from their means and variances, so a
 silhouette of the proxies needs no proxies. Distances are rescaled, and incomparable pairs are ignored.
 """
 
@@ -18,86 +18,28 @@ import numpy as np
 from intarsia.core.densities.base import Density
 from intarsia.core.distances import Extent
 from intarsia.core.grouping.agglomeration import MergeTree, agglomerate, same_owner
+from intarsia.core.grouping.silhouettes import silhouettes_of_cuts
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 # Kaufman and Rousseeuw (1990): up to 0.25 a silhouette shows no substantial structure, up to 0.5 one that may be artificial
 NO_STRUCTURE, CLEAR = 0.25, 0.5
 
-_DEVIATIONS = 5.0  # so far above its references a curve must rise to be more than chance
-_NEARLY = 0.25  # of the height of the excess over the references: so close to the highest is as good
-_LEAST_CLEAR = 0.5  # of the mean silhouette: a cluster less clear than this is a piece of another
-_QUARTER = 0.25  # of all rows: whoever holds so many is not alone in what they find
+_DEVIATIONS = 5.0  # standard deviations that a silhouette must be above its references to be more than chance
+_NEARLY = 0.25  # share of the highest excess over the references: a number so close to the highest is as good
+_LEAST_CLEAR = 0.5  # share of the mean silhouette: a cluster less clear than this is a part of another
+_QUARTER = 0.25  # share of all rows that participants must hold for their number to count
 _MANY = 4  # participants, of whom one alone may be wrong
-_BLOCK = 200  # rows whose distances to as many others stay at hand
-_HARDLY = 0.01  # a silhouette over summaries that is higher by less is no reason to leave what participants found
-
-
-def expected_distances(densities: Sequence[Density], seen: BoolArray, extent: Extent) -> FloatArray:
-    """Root mean squared rescaled distance between points of two clusters, and within one; NaN where incomparable."""
-    means, variances = np.zeros(seen.shape), np.zeros(seen.shape)
-    for k, density in enumerate(densities):
-        means[k, seen[k]], variances[k, seen[k]] = density.mean, density.variances
-    useful = seen & extent.varies
-    result = np.full((len(seen), len(seen)), np.nan)
-    for k in range(len(seen)):
-        shared = useful[k] & useful
-        squared = np.square(means[k] - means) + variances[k] + variances
-        reach = (shared * np.square(extent.width)).sum(axis=1)
-        total = np.where(shared, squared, 0.0).sum(axis=1)
-        np.sqrt(np.divide(total, reach, out=result[k], where=reach > 0), out=result[k])
-    return result
-
-
-def silhouettes_of_rows(distances: FloatArray, labels: IntArray) -> FloatArray:
-    """The silhouette of every row, from all distances between rows; 0 for a cluster of one row."""
-    member = _one_column_each(labels)
-    return _silhouettes(distances @ member, member)
-
-
-def silhouettes_without_gaps(rows: FloatArray, labels: IntArray) -> FloatArray:
-    """The same for Euclidean distances between complete rows, each of which is computed once and kept nowhere."""
-    member = _one_column_each(labels)
-    rows = rows - rows.mean(axis=0)
-    squares, total = np.einsum("ij,ij->i", rows, rows), np.zeros(member.shape)
-    starts = range(0, len(rows), _BLOCK)
-    for top in starts:
-        these = slice(top, top + _BLOCK)
-        for left in starts[top // _BLOCK :]:
-            those = slice(left, left + _BLOCK)
-            apart = rows[these] @ (-2.0 * rows[those].T)
-            apart += squares[these, None]
-            apart += squares[those]
-            np.sqrt(np.maximum(apart, 0.0, out=apart), out=apart)
-            if left == top:
-                np.fill_diagonal(apart, 0.0)
-            else:
-                total[those] += apart.T @ member[these]
-            total[these] += apart @ member[those]
-    return _silhouettes(total, member)
-
-
-def _one_column_each(labels: IntArray) -> FloatArray:
-    return np.asarray(labels[:, None] == np.unique(labels), dtype=np.float64)
-
-
-def _silhouettes(total: FloatArray, member: FloatArray) -> FloatArray:
-    """From the sum of the distances of every row to all rows of each cluster."""
-    sizes, inside = member.sum(axis=0), member > 0
-    size = sizes[inside.argmax(axis=1)]
-    own = total[inside] / np.maximum(size - 1.0, 1.0)
-    other = np.where(inside, np.inf, total / sizes).min(axis=1)
-    larger = np.maximum(own, other)
-    return np.where((size > 1) & (larger > 0), (other - own) / np.where(larger > 0, larger, 1.0), 0.0)
+_HARDLY = 0.01  # a silhouette over summaries that is higher by less is no reason to leave the participants' number
 
 
 def clearest_number(mean: FloatArray, least: FloatArray, references: FloatArray) -> int:
-    """How many clusters one participant has, 1 if its silhouettes are no higher than those of a single cloud.
+    """Return how many clusters one participant has, 1 if its silhouettes are no higher than those of a single cloud.
 
     ``mean`` and ``least`` are the mean silhouette and that of the least clear cluster with 2, 3, … clusters;
-    ``references`` has one row for each reference. In question are numbers with an excess over the references that is more
+    ``references`` has one row for each reference. Candidates are numbers with an excess over the references that is more
     than chance, which leave every cluster clearer than a cluster of the references, and at least half as clear as all are
     on average. Finding too few is worse than finding too many, which the merge tree can repair: of those with nearly the
-    highest excess the largest is taken. Where no such number stands out (rows that are no cloud, but of no clear clusters
+    highest excess the largest is taken. Where no candidate stands out (rows that are no cloud, but of no clear clusters
     either), it is the one whose least clear cluster is clearest.
 
     >>> clearest_number(np.array([0.4, 0.6, 0.5]), np.array([0.3, 0.5, 0.1]), np.array([[0.2, 0.2, 0.2], [0.2, 0.21, 0.2]]))
@@ -106,7 +48,7 @@ def clearest_number(mean: FloatArray, least: FloatArray, references: FloatArray)
     expected = references.mean(axis=0)
     noise = float(np.sqrt(references.var(axis=0, ddof=1).mean()))
     excess = mean - expected
-    # of a few rows references scatter so much that not even perfect silhouettes, 1, would be far enough above them
+    # references of a few rows scatter so much that not even perfect silhouettes, 1, would be far enough above them
     beyond = excess > np.minimum(_DEVIATIONS * noise, (1.0 - expected) / 2)
     if not beyond.any():
         return 1
@@ -117,102 +59,27 @@ def clearest_number(mean: FloatArray, least: FloatArray, references: FloatArray)
     return 2 + int(np.flatnonzero(clear & (excess >= highest - _NEARLY * (highest - usual))).max())
 
 
-def silhouette(distances: FloatArray, groups: IntArray, weights: FloatArray | None = None) -> float:
-    """Mean silhouette of local clusters, each standing for ``weights`` points, equally many by default.
+def expected_distances(densities: Sequence[Density], seen: BoolArray, extent: Extent) -> FloatArray:
+    """Return the root mean squared rescaled distance between points of two clusters, and within one.
 
-    ``distances`` has the own spread of each cluster on its diagonal.
-    NaN where no cluster can be compared with a group that is not its own.
+    It is NaN where two clusters are incomparable.
     """
-    weights = np.ones(len(groups)) if weights is None else weights
-    membership = (groups[:, None] == np.arange(int(groups.max()) + 1)[None, :]) * weights[:, None]
-    total, pairs = np.nan_to_num(distances) @ membership, (~np.isnan(distances)).astype(np.float64) @ membership
-    return _mean_silhouette(total, pairs, groups, weights)
-
-
-def silhouettes_of_cuts(tree: MergeTree, distances: FloatArray, weights: FloatArray) -> dict[int, float]:
-    """The silhouette of every cut of the tree from 2 groups on, without those that are NaN.
-
-    A merge changes one row of the mean distances from all groups to all m local clusters. Every cluster remembers the
-    nearest group that is not its own, and looks for another only when that one is gone or farther now, so that all cuts
-    together cost little more than m².
-    """
-    cuts = _Cuts(tree.n_leaves, np.nan_to_num(distances) * weights, ~np.isnan(distances) * weights, weights)
-    scores = {tree.n_leaves: cuts.score()}
-    place = {leaf: leaf for leaf in range(tree.n_leaves)}  # the row of every group of the tree
-    for step, (left, right) in enumerate(tree.merges.tolist()):
-        into, gone = place.pop(left), place.pop(right)
-        place[tree.n_leaves + step] = into
-        cuts.join(into, gone)
-        scores[tree.n_leaves - step - 1] = cuts.score()
-    return {k: score for k, score in sorted(scores.items()) if k >= 2 and not np.isnan(score)}
-
-
-class _Cuts:
-    """Local clusters in groups that are joined: sums of weighted distances and of weights, by group (row) and cluster."""
-
-    def __init__(self, n: int, total: FloatArray, pairs: FloatArray, weights: FloatArray) -> None:
-        self._total, self._pairs = np.ascontiguousarray(total.T), np.ascontiguousarray(pairs.T)
-        self._weights = weights
-        self._group = np.arange(n)
-        self._size = weights.copy()
-        self._mean = np.divide(self._total, self._pairs, out=np.full((n, n), np.inf), where=self._pairs > 0)
-        self._own = self._mean.diagonal().copy()
-        np.fill_diagonal(self._mean, np.inf)  # from here on, means of others only
-        self._nearest = self._mean.argmin(axis=0)
-        self._other = self._mean.min(axis=0)
-
-    def join(self, into: int, gone: int) -> None:
-        """Put two groups together."""
-        for table in (self._total, self._pairs):
-            table[into] += table[gone]
-        self._size[into] += self._size[gone]
-        self._group[self._group == gone] = into
-        row = np.divide(
-            self._total[into], self._pairs[into], out=np.full(len(self._group), np.inf), where=self._pairs[into] > 0
-        )
-        mine = self._group == into
-        self._own[mine] = row[mine]
-        row[mine] = np.inf
-        self._mean[into], self._mean[gone] = row, np.inf
-        was = (self._nearest == into) | (self._nearest == gone)
-        closer = row <= self._other
-        self._other[closer], self._nearest[closer] = row[closer], into
-        lost = np.flatnonzero(was & ~closer)
-        if len(lost):
-            means = self._mean[:, lost]
-            self._nearest[lost] = means.argmin(axis=0)
-            self._other[lost] = means.min(axis=0)
-
-    def score(self) -> float:
-        """The mean silhouette of the groups as they are."""
-        return _weighted_mean(self._own, self._other, self._size[self._group], self._weights)
-
-
-def _mean_silhouette(total: FloatArray, pairs: FloatArray, column: IntArray, weights: FloatArray) -> float:
-    """From sums of weighted distances, and of weights, of every cluster (row) to every group (column)."""
-    mean = np.divide(total, pairs, out=np.full(pairs.shape, np.inf), where=pairs > 0)
-    rows = np.arange(len(column))
-    own = mean[rows, column]
-    mean[rows, column] = np.inf
-    return _weighted_mean(own, mean.min(axis=1), _size(column, weights), weights)
-
-
-def _size(column: IntArray, weights: FloatArray) -> FloatArray:
-    return np.asarray(np.bincount(column, weights=weights)[column], dtype=np.float64)
-
-
-def _weighted_mean(own: FloatArray, other: FloatArray, size: FloatArray, weights: FloatArray) -> float:
-    """From mean distances to the own and the nearest other group, and the weight of the own one."""
-    valid = np.isfinite(other) & np.isfinite(own) & (np.maximum(own, other) > 0) & (weights > 0)
-    if not valid.any():
-        return float("nan")
-    single = (size <= 1.0) & (own == 0)  # a row by itself has no silhouette
-    each = np.where(single[valid], 0.0, (other[valid] - own[valid]) / np.maximum(own[valid], other[valid]))
-    return float(np.average(each, weights=weights[valid]))
+    means, variances = np.zeros(seen.shape), np.zeros(seen.shape)
+    for k, density in enumerate(densities):
+        means[k, seen[k]], variances[k, seen[k]] = density.mean, density.variances
+    varying = seen & extent.varies
+    result = np.full((len(seen), len(seen)), np.nan)
+    for k in range(len(seen)):
+        shared = varying[k] & varying
+        squared = np.square(means[k] - means) + variances[k] + variances
+        reach = (shared * np.square(extent.width)).sum(axis=1)
+        total = np.where(shared, squared, 0.0).sum(axis=1)
+        np.sqrt(np.divide(total, reach, out=result[k], where=reach > 0), out=result[k])
+    return result
 
 
 def silhouette_of_halves(n_features: float) -> float:
-    """The silhouette over summaries of a Gaussian that was cut in two, which is what one cluster would give.
+    """Return the silhouette over summaries of a Gaussian that was cut in two: that of a single cluster.
 
     Halves have their means at ±√(2/π) and a variance of 1 − 2/π along one axis, and 1 along the others.
     """
@@ -220,9 +87,9 @@ def silhouette_of_halves(n_features: float) -> float:
 
 
 def found_by_participants(numbers: Sequence[int], rows: Sequence[int]) -> int:
-    """The largest number of clusters that participants with a quarter of all rows found, or exceeded, by themselves.
+    """Return the largest number of clusters that participants with a quarter of all rows found, or exceeded.
 
-    Of four participants or more, one alone does not count, whatever it holds.
+    Of four participants or more, one alone does not count, however many rows it has.
 
     >>> found_by_participants([3, 4, 9], [100, 100, 20]), found_by_participants([2, 4, 1, 1], [300, 290, 120, 200])
     (4, 2)
@@ -234,7 +101,7 @@ def found_by_participants(numbers: Sequence[int], rows: Sequence[int]) -> int:
 
 
 class Choice(NamedTuple):
-    """K, the silhouette of every cut, and how many clusters participants found by themselves, if any looked."""
+    """K, the silhouette of every cut, and the number of clusters that participants found, if any chose their own."""
 
     n_clusters: int
     silhouettes: dict[int, float]
@@ -242,7 +109,7 @@ class Choice(NamedTuple):
 
 
 class Summaries(NamedTuple):
-    """Local clusters as the choice of K sees them; ``chose`` says whose owners chose their number by themselves."""
+    """Local clusters as the choice of K uses them; ``chose`` marks those whose owners chose their own number."""
 
     densities: Sequence[Density]
     seen: BoolArray
@@ -252,21 +119,20 @@ class Summaries(NamedTuple):
 
 
 def choose_n_clusters(
-    local: Summaries, affinity: FloatArray, extent: Extent, tree: MergeTree, *, apart: bool = True
+    local: Summaries, affinity: FloatArray, extent: Extent, tree: MergeTree, *, separate: bool = True
 ) -> Choice:
-    """As many groups as participants found by themselves, or more where such a cut has a clearly higher silhouette.
+    """Return the number of clusters that participants found, or more where such a cut has a clearly higher silhouette.
 
-    Where they found 1, some cut must be clearer than the halves of one cluster are. With ``apart``, cuts are looked at that
-    keep clusters of a participant with no more than that many in different groups. ``tree`` is the one of ``affinity``.
+    Where they found 1, some cut must be clearer than the halves of one cluster are. ``tree`` is the merge tree of
+    ``affinity``. With ``separate``, cuts are considered as well that keep clusters of one participant in different groups.
     """
-    counts = np.bincount(local.owner)
-    asked = np.unique(local.owner[local.chose])
-    rows = np.bincount(local.owner, weights=local.sizes)
-    found = found_by_participants(counts[asked].tolist(), rows[asked].tolist()) if len(asked) else None
+    counts, rows = np.bincount(local.owner), np.bincount(local.owner, weights=local.sizes)
+    chose = np.unique(local.owner[local.chose])
+    found = found_by_participants(counts[chose].tolist(), rows[chose].tolist()) if len(chose) else None
     distances = expected_distances(local.densities, local.seen, extent)
     weights = local.sizes.astype(np.float64)
     curve = silhouettes_of_cuts(tree, distances, weights)
-    if apart:
+    if separate:
         bound = int(counts.max()) if found is None else found
         limited = agglomerate(affinity, same_owner(local.owner, bound))
         least = max(bound, limited.fewest_groups)
@@ -276,8 +142,8 @@ def choose_n_clusters(
     if found in scores and scores[found] >= scores[best] - _HARDLY:
         return Choice(found, curve, found)
     if found == 1 and tree.fewest_groups == 1 and scores:
-        useful = (local.seen & extent.varies).astype(np.float64)
-        shared = (useful @ useful.T)[np.triu_indices(len(useful), 1)]
+        varying = (local.seen & extent.varies).astype(np.float64)
+        shared = (varying @ varying.T)[np.triu_indices(len(varying), 1)]
         if scores[best] <= silhouette_of_halves(float(shared[shared > 0].mean())):
             return Choice(1, curve, found)
     return Choice(best, curve, found)
