@@ -21,7 +21,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 setup: $(VENV)/.ready  ## create .venv with everything that development needs
 
 demo: setup  ## cluster four real hospitals and show the result
-	@$(BIN)/python -m intarsia.cli.demo
+	@$(BIN)/intarsia demo
 
 $(VENV)/.flare: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli,flare]'
@@ -74,7 +74,7 @@ reproduce: setup  ## the paper's tables, baselines, many random splits -> docs/e
 	OMP_NUM_THREADS=1 $(BIN)/python -m experiments reproduce $(if $(QUICK),--quick) $(if $(MORE),--more)
 
 picture: setup  ## draw the demo's output and the report's screenshots into docs/images
-	@$(BIN)/python -m intarsia.cli.demo --svg docs/images/demo.svg
+	@$(BIN)/intarsia demo --svg docs/images/demo.svg
 	@$(BIN)/python scripts/screenshots.py
 
 clean:  ## remove what the other targets made

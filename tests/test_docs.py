@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import intarsia
-from intarsia.cli import demo
+from intarsia.cli import demo_view as demo
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -41,7 +41,7 @@ def test_the_readme_s_figures_are_the_demo_s():
         intarsia.cluster(hospitals.tables, 2, method=m, **settings) for m in ("federated", "one_shot")
     )
     assert str(federated) in text
-    scores = {score.way: f"{100 * score.accuracy:.1f} %" for score in demo.scores(hospitals, federated, one_shot)}
+    scores = {score.method: f"{100 * score.accuracy:.1f} %" for score in demo.scores(hospitals, federated, one_shot)}
     assert f"for {scores['Intarsia, federated (Algorithm 1)']} of the patients" in text
     assert f"own {scores['each hospital on its own, k-means']}" in text
     pooled = sorted(figure for way, figure in scores.items() if "impute" in way)

@@ -47,7 +47,7 @@ def run(*arguments, where, rc=0):
 
 def inside(*arguments, where, rc=0, columns=100):
     """The same as :func:`run`, without a process."""
-    from intarsia.cli import main, progress
+    from intarsia.cli import console, main
 
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
     done = SimpleNamespace(returncode=None)
@@ -57,8 +57,8 @@ def inside(*arguments, where, rc=0, columns=100):
         redirect_stdout(out),
         redirect_stderr(err),
         patch.dict(os.environ, environment, clear=True),
-        patch.object(progress.out, "_width", columns),
-        patch.object(progress.err, "_width", columns),
+        patch.object(console.out, "_width", columns),
+        patch.object(console.err, "_width", columns),
         warnings.catch_warnings(),
     ):
         warnings.resetwarnings()
@@ -199,7 +199,7 @@ def test_every_kind_of_file_is_read_alike(tmp_path):
 def test_k_is_chosen_without_k_and_a_config_replaces_a_long_line(folder, tmp_path):
     config = folder / "study.toml"
     config.write_text(
-        '[parties]\na = "a.csv"\nb = "b.parquet"\n\n[settings]\nmethod = "one_shot"\ndensity = "gaussian_diagonal"\n'
+        '[participants]\na = "a.csv"\nb = "b.parquet"\n\n[settings]\nmethod = "one_shot"\ndensity = "gaussian_diagonal"\n'
     )
     done = inside("fit", "--config", config, "-x", "patient", "-o", tmp_path / "s", "--json", where=folder)
     record = json.loads(done.stdout)
@@ -262,9 +262,7 @@ def test_a_study_that_is_there_is_replaced_only_by_force(folder, tmp_path):
     study = tmp_path / "study"
     inside("fit", "a.csv", "-x", "patient", "-k", 2, "-o", study, "-q", where=folder)
     before = (study / "run.json").read_text()
-    assert (
-        "is there already" in inside("fit", "a.csv", "-x", "patient", "-k", 3, "-o", study, where=folder, rc=1).stderr
-    )
+    assert "already exists" in inside("fit", "a.csv", "-x", "patient", "-k", 3, "-o", study, where=folder, rc=1).stderr
     assert (study / "run.json").read_text() == before
     inside("fit", "a.csv", "-x", "patient", "-k", 3, "-o", study, "--force", "-q", where=folder)
     assert json.loads((study / "run.json").read_text())["n_clusters"] == 3
@@ -276,10 +274,10 @@ def test_a_folder_of_other_files_is_never_replaced(folder, tmp_path):
     precious.mkdir()
     (precious / "chapter.txt").write_text("years of work")
     arguments = ("fit", "a.csv", "-x", "patient", "-k", 2, "-q", "--force", "-o")
-    assert "not a study alone" in inside(*arguments, precious, where=folder, rc=1).stderr.replace("\n", " ")
+    assert "not only a study" in inside(*arguments, precious, where=folder, rc=1).stderr.replace("\n", " ")
     inside(*arguments[:-2], "-o", tmp_path / "study", where=folder)
     (tmp_path / "study" / "my notes.txt").write_text("also precious")
-    assert "not a study alone" in inside(*arguments, tmp_path / "study", where=folder, rc=1).stderr.replace("\n", " ")
+    assert "not only a study" in inside(*arguments, tmp_path / "study", where=folder, rc=1).stderr.replace("\n", " ")
     assert (precious / "chapter.txt").exists()
     assert (tmp_path / "study" / "my notes.txt").exists()
     nowhere = tmp_path / "study" / "run.json" / "x"
@@ -356,21 +354,23 @@ def press_at(*commands, where):
 def test_interrupted_it_says_what_is_there(folder, tmp_path):
     study = tmp_path / "study"
     fit = ("fit", "a.csv", "-x", "patient", "-q", "-o", study, "-k")
-    nothing = "interrupted; nothing was written. The same command starts again."
-    early = press_at(("fit.read", *fit, 2), ("fit._write_labels", *fit, 2), where=folder)
+    nothing = "interrupted; nothing was written. Run the same command to start again."
+    early = press_at(("fit.read", *fit, 2), ("study_folder._write_labels", *fit, 2), where=folder)
     assert early == [nothing, nothing]
     assert list(tmp_path.iterdir()) == []
     # too late: what has begun to take its place takes it
-    late = press_at(("fit._replace", *fit, 2), ("fit._write_labels", *fit, 3, "--force"), where=folder)
-    assert late == [f"interrupted, but {study.resolve()} was written before, and is whole.", nothing]
+    late = press_at(
+        ("study_folder._replace", *fit, 2), ("study_folder._write_labels", *fit, 3, "--force"), where=folder
+    )
+    assert late == [f"interrupted, but {study.resolve()} was already written and is complete.", nothing]
     assert json.loads((study / "run.json").read_text())["n_clusters"] == 2
     forced, *others = press_at(
-        ("fit._replace", *fit, 3, "--force"),
+        ("study_folder._replace", *fit, 3, "--force"),
         ("predict.read", "predict", study, "a.csv", "-o", tmp_path / "new.csv"),
         ("check.read", "check", "a.csv"),
         where=folder,
     )
-    assert "was written before" in forced
+    assert "was already written" in forced
     assert json.loads((study / "run.json").read_text())["n_clusters"] == 3
     assert others == [nothing, nothing]
     assert [path.name for path in tmp_path.iterdir()] == ["study"]
@@ -383,7 +383,10 @@ def test_interrupted_while_it_is_loaded_it_says_so_too(tmp_path):
         "sys.meta_path.insert(0, Press())\nmain(['version'])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "interrupted; nothing was written. The same command starts again.\n")
+    assert (done.returncode, done.stderr) == (
+        130,
+        "interrupted; nothing was written. Run the same command to start again.\n",
+    )
 
 
 COMMANDS = ("check", "fit", "predict", "explain", "report", "demo", "datasets", "version", "federation", "participant")
@@ -408,11 +411,11 @@ def test_every_command_has_help_with_an_example_in_80_columns(tmp_path):
 def test_help_and_how_to_name_every_command_and_exit_code(tmp_path):
     top = " ".join(run("--help", where=tmp_path).stdout.split())
     page = (Path(__file__).parents[2] / "docs/how-to/command-line.md").read_text()
-    assert "[parties] and [settings]" in inside("fit", "--help", where=tmp_path).stdout
+    assert "[participants] and [settings]" in inside("fit", "--help", where=tmp_path).stdout
     for text in (top, page.replace("`", "")):
-        said = text.partition("Exit codes:")[2]
-        assert said.startswith(
-            " 0 done, 1 something about the input or the run, 2 the command line itself, 3 check says no, 130 interrupted."
+        codes = " ".join(text.partition("Exit codes:")[2].split())
+        assert codes.startswith(
+            "0 done, 1 an error in the input or the run, 2 an error in the command line, 3 check says no"
         )
         assert all(command in text for command in COMMANDS)
 

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import intarsia
-from intarsia.cli import demo
+from intarsia.cli import demo_view
+from intarsia.cli.demo import demo
 from intarsia.datasets import load_heart_disease
 from intarsia.exceptions import SettingError
 
@@ -58,14 +59,14 @@ def test_the_clusters_separate_the_diagnosis_that_was_never_shown():
     hospitals = load_heart_disease()
     for seed in range(5):
         result = intarsia.cluster(hospitals.tables, 2, scale="standard", missing="observed", random_state=seed)
-        low, high = sorted(demo.share_diseased(hospitals, result))
+        low, high = sorted(demo_view.share_diseased(hospitals, result))
         assert low < 0.30
         assert high > 0.80
         assert not np.isnan(result.centroids).any()
 
 
 def test_the_demo_shows_every_part_and_draws_a_picture(tmp_path, capsys):
-    demo.main(["--svg", str(tmp_path / "demo.svg")])
+    demo(tmp_path / "demo.svg")
     out = capsys.readouterr().out
     for part in (
         "Who sees what",
@@ -84,7 +85,7 @@ def test_intarsia_beats_hospitals_on_their_own_and_is_near_to_pooling():
     hospitals = load_heart_disease()
     settings = {"scale": "standard", "missing": "observed", "random_state": 0}
     runs = [intarsia.cluster(hospitals.tables, 2, method=m, **settings) for m in ("federated", "one_shot")]
-    scores = {score.way: score.accuracy for score in demo.scores(hospitals, *runs)}
+    scores = {score.method: score.accuracy for score in demo_view.scores(hospitals, *runs)}
     ours = scores["Intarsia, federated (Algorithm 1)"]
     assert ours > scores["each hospital on its own, k-means"] + 0.05
     assert ours > max(score for way, score in scores.items() if way.startswith("pool")) - 0.02

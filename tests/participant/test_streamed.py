@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 import intarsia
 from intarsia.cli.app import app
-from intarsia.cli.labels import in_parts, write_parts
 from intarsia.core.centroids import MaskedCentroids, squares_of_rows
 from intarsia.core.densities.base import Clustered, fit_densities
 from intarsia.core.distances import nearest_centre
@@ -32,6 +31,7 @@ from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.participant import Gate, Participant, StreamedParticipant
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import Assign, Centres, Columns, Describe, Failure, Label, Refine, Summarize, encode
+from intarsia.results.label_file import label_lines, write_labels
 from intarsia.tables import kinds_in, open_stream, parquet, scan_parquet, streamed, survey
 from intarsia.tables.frame import read_table, settle_missing
 
@@ -645,13 +645,13 @@ def test_ids_of_a_table_that_was_changed_are_not_written(tmp_path):
     frame = pd.DataFrame({"id": np.arange(50), "x": np.arange(50.0)})
     source = stored(frame, tmp_path / "a.parquet")
     ids = source.only(["id"])
-    assert b"".join(in_parts({"cluster": np.zeros(50, dtype=int)}, ids)).count(b"\n") == 51
+    assert b"".join(label_lines({"cluster": np.zeros(50, dtype=int)}, ids)).count(b"\n") == 51
     for n in (49, 51):
-        with pytest.raises(InputError, match="was changed meanwhile"):
-            list(in_parts({"cluster": np.zeros(n, dtype=int)}, ids))
+        with pytest.raises(InputError, match="has changed meanwhile"):
+            list(label_lines({"cluster": np.zeros(n, dtype=int)}, ids))
     frame[::-1].to_parquet(tmp_path / "a.parquet", index=False)
     with pytest.raises(InputError, match="was changed while"):
-        write_parts(tmp_path / "labels.csv", in_parts({"cluster": np.zeros(50, dtype=int)}, ids))
+        write_labels(tmp_path / "labels.csv", {"cluster": np.zeros(50, dtype=int)}, ids)
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]  # not half of the labels either
 
 
@@ -664,7 +664,7 @@ def test_what_is_no_path_of_parquet_is_said_so():
         scan_parquet("a.parquet", columns="age")
 
 
-def test_columns_that_are_lacking_are_imputed_in_parts(tmp_path):
+def test_columns_that_are_lacking_are_imputed_label_lines(tmp_path):
     parts, paths, _ = two_tables(tmp_path, 0.0, seed=0)
     result = intarsia.cluster(parts, K, random_state=0)
     one, other = result.impute(parts["a"]), result.impute(paths["a"])

@@ -42,7 +42,9 @@ from intarsia.protocol import (
     encode,
 )
 from intarsia.protocol.catalogue import fields_of, rows_behind
-from intarsia.results import model_file
+from intarsia.results.outcome import RunRecord
+from intarsia.results.stored import stored_from
+from intarsia.results.stored_checks import problems_of
 from intarsia.runtime.drive import exception_of, phase_of
 from intarsia.runtime.recorder import Recorder
 from intarsia.tables.frame import read_table
@@ -164,8 +166,8 @@ def whole(moment, step, sizes=()):
         step = moment.algorithm.advance(step.state, replies)
     model = step.result.model
     assert np.isfinite(model.centroids.values).all()
-    stored = model_file._stored(step.result, model.space.names, None, None, numbered=False, run=None)
-    assert list(model_file._problems(stored)) == []
+    record = RunRecord("federated", {}, 0, {}, "", 0.0)
+    assert list(problems_of(stored_from(step.result, model.space.names, record, None, None, numbered=False))) == []
 
 
 def bounded(function, *arguments):

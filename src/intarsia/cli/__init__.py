@@ -1,24 +1,24 @@
-"""The command line: parse, call the library, print."""
+"""The command line: one module per command, each of which parses, calls the library and prints."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 
-from intarsia.cli.interrupts import INTERRUPTED, farewell
+from intarsia.cli.interrupts import INTERRUPTED, message_when_interrupted
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command, and should it be interrupted, say what is there."""
+    """Run a command; after Ctrl-C, say whether anything was written."""
     try:
         _run(arguments)
     except KeyboardInterrupt:
-        sys.stderr.write(farewell() + "\n")
+        sys.stderr.write(message_when_interrupted() + "\n")
         sys.exit(INTERRUPTED)
 
 
 def _run(arguments: Sequence[str] | None) -> None:
-    """Run a command, if what it needs is installed."""
+    """Run a command if the libraries of the command line are installed."""
     try:
         import polars as pl  # noqa: F401
         import rich  # noqa: F401

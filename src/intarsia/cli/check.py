@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from intarsia.cli.progress import out, plain, print_json
+from intarsia.cli.console import out, plain, print_json
 from intarsia.tables.files import check_left_out, large, like_ids, read, sources
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from intarsia.cli.progress import err, out, plain, print_json
-from intarsia.cli.report import REPORT
+from intarsia.cli.console import err, out, plain, print_json
+from intarsia.cli.study_folder import REPORT
 from intarsia.exceptions import FederationError, SettingError, quote
 
 if TYPE_CHECKING:

@@ -1,12 +1,9 @@
-"""``intarsia fit``: from files to a study."""
+"""``intarsia fit``: from files to the folder of a study."""
 
 from __future__ import annotations
 
-import json as jsonlib
 import platform
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import asdict
@@ -18,12 +15,11 @@ import typer
 
 from intarsia._files import read_toml
 from intarsia._version import __version__
+from intarsia.cli.console import err, out, plain, print_json
 from intarsia.cli.forecast import forecast_for
-from intarsia.cli.interrupts import uninterrupted, written
-from intarsia.cli.labels import in_parts
-from intarsia.cli.progress import Watch, err, out, plain, print_json
-from intarsia.cli.report import REPORT
-from intarsia.exceptions import InputError, IntarsiaError, NonNumericError, SettingError, quote
+from intarsia.cli.progress import Watch
+from intarsia.cli.study_folder import CENTROIDS, LABELS, MODEL, REPORT, RUN, check_free, write_study
+from intarsia.exceptions import InputError, NonNumericError, quote
 from intarsia.tables.files import NEED_ALL_ROWS, Source, check_left_out, large, like_ids, read, sources
 
 if TYPE_CHECKING:
@@ -31,86 +27,88 @@ if TYPE_CHECKING:
     from intarsia.tables import AnyTable, ParquetTable, StreamedTable
     from intarsia.tables.frame import Table
 
-MODEL, RUN = "model.intarsia", "run.json"
-STUDY = {MODEL, RUN, REPORT, "labels", "centroids.csv"}
-DEFAULTS = {"scale": "auto", "missing": "observed", "random_state": 0}
+DEFAULTS: dict[str, Any] = {"scale": "auto", "missing": "observed", "random_state": 0}
 
 
 def fit(
-    files: Annotated[list[str] | None, typer.Argument(help="Files, one per party: a.csv, or name=path.")] = None,
-    clusters: Annotated[int | None, typer.Option("--clusters", "-k", help="K; without it K is chosen.")] = None,
-    auto: Annotated[bool, typer.Option("--auto", help="Choose K, whatever the config says.")] = False,
-    one_shot: Annotated[bool, typer.Option("--one-shot", help="One round of densities.")] = False,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the study.")] = Path("study"),
+    files: Annotated[list[str] | None, typer.Argument(help="Files, one per participant: a.csv, or name=path.")] = None,
+    clusters: Annotated[
+        int | None, typer.Option("--clusters", "-k", help="Number of clusters. Chosen automatically if omitted.")
+    ] = None,
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Choose the number of clusters, even if the config gives it.")
+    ] = False,
+    one_shot: Annotated[bool, typer.Option("--one-shot", help="One round, by densities (Algorithm 2).")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the study.")] = Path("study"),
     id_column: Annotated[
-        str | None, typer.Option("--id", help="A column that names rows; kept beside the labels.")
+        str | None, typer.Option("--id", help="The column of row names; it is written beside the labels.")
     ] = None,
     leave_out: Annotated[
-        list[str] | None, typer.Option("--leave-out", "-x", help="A column that takes no part.")
+        list[str] | None, typer.Option("--leave-out", "-x", help="A column to leave out of the clustering.")
     ] = None,
     scale: Annotated[str | None, typer.Option(help="auto (default), standard, minmax, robust, none.")] = None,
     missing: Annotated[str | None, typer.Option(help="observed (default), impute, drop, error.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random (default 0).")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes that parties share (default 1; -1: all cores).")] = None,
-    config: Annotated[Path | None, typer.Option(help=r"A TOML file with \[parties] and \[settings].")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a study that is there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random (default 0).")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Number of processes (default 1; -1: all cores).")] = None,
+    config: Annotated[Path | None, typer.Option(help=r"A TOML file with \[participants] and \[settings].")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing study.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Cluster the tables of several parties together, and write the study: model, labels, centroids, report, run.
+    """Cluster the tables of several participants together, and write the study: model, labels, centroids, report, run.
 
     Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]
     """
     from intarsia.estimators.clustering import estimator_for
 
-    parties, settings = _configured(config)
-    given = sources([*parties, *(files or ())])
+    participants, configured = _configured(config)
+    given = sources([*participants, *(files or ())])
     if not given:
         raise InputError("no file was given. Hint: intarsia fit a.csv b.csv -k 3, or --config study.toml.")
-    _check_place(output, force=force)
-    # the command line goes before the config, and the config before what is usual
-    configured_method, configured_k = settings.pop("method", "federated"), settings.pop("n_clusters", "auto")
-    method = "one_shot" if one_shot else configured_method
-    k = "auto" if auto else configured_k if clusters is None else clusters
-    said = {"scale": scale, "missing": missing, "random_state": seed, "n_jobs": jobs}
-    settings = DEFAULTS | settings | {name: value for name, value in said.items() if value is not None}
-    if settings["scale"] == "none":  # which TOML has no other word for
+    check_free(output, force=force)
+    options = {"scale": scale, "missing": missing, "random_state": seed, "n_jobs": jobs}
+    # an option of the command line overrides the config, and the config the defaults
+    settings = DEFAULTS | configured | {name: value for name, value in options.items() if value is not None}
+    method, n_clusters = settings.pop("method", "federated"), settings.pop("n_clusters", "auto")
+    method = "one_shot" if one_shot else method
+    n_clusters = "auto" if auto else n_clusters if clusters is None else clusters
+    if settings["scale"] == "none":  # TOML and the command line have no None
         settings["scale"] = None
-    model = estimator_for(method, k, settings)
+    model = estimator_for(method, n_clusters, settings)
     started = time.time()
     tables, ids = _tables(given, id_column, leave_out or (), str(settings["missing"]), quiet=quiet or json)
     with Watch(quiet=quiet or json, forecast=forecast_for(model)) as watch:
         result = model.fit_handed_over(tables, watch)
-    record = _record(result, method, k, settings, {s.name: str(s.path) for s in given}, started)
-    _write(result, output, ids, record)
+    record = _record(result, method, n_clusters, settings, {s.name: str(s.path) for s in given}, started)
+    write_study(result, output, ids, record)
     if json:
         print_json(record)
         return
     out.print(str(result), highlight=False)
-    made = f"written: {output}/ ({MODEL}, labels/, {REPORT}, centroids.csv, {RUN})"
-    out.print(made, highlight=False, markup=False, soft_wrap=True)
+    contents = f"written: {output}/ ({MODEL}, {LABELS}/, {REPORT}, {CENTROIDS}, {RUN})"
+    out.print(contents, highlight=False, markup=False, soft_wrap=True)
 
 
 def _configured(path: Path | None) -> tuple[list[str], dict[str, Any]]:
+    """Return the files and the settings that a configuration names."""
     if path is None:
         return [], {}
-    found = read_toml(path)
-    strange = [key for key in found if key not in {"parties", "settings"}]
-    if strange or not all(isinstance(part, dict) for part in found.values()):
-        raise InputError(f"{path} has parts that mean nothing: {quote(strange)}. There are [parties] and [settings].")
-    beside = path.parent
-    parties = [f"{name}={beside / str(where)}" for name, where in found.get("parties", {}).items()]
-    return parties, dict(found.get("settings", {}))
+    tables = read_toml(path)
+    unknown = [key for key in tables if key not in {"participants", "settings"}]
+    if unknown or not all(isinstance(part, dict) for part in tables.values()):
+        raise InputError(f"{path} has unknown entries: {quote(unknown)}. It can have [participants] and [settings].")
+    files = [f"{name}={path.parent / str(file)}" for name, file in tables.get("participants", {}).items()]
+    return files, dict(tables.get("settings", {}))
 
 
 def _tables(
     given: Sequence[Source], id_column: str | None, left_out: Sequence[str], missing: str, *, quiet: bool
 ) -> tuple[dict[Hashable, AnyTable], dict[str, Any]]:
-    """Everybody's columns that take part, and those that name the rows; what cannot take part is named for all at once."""
+    """Read all files; return by participant the columns to cluster on, and the row names. Problems are reported together."""
     tables: dict[Hashable, AnyTable] = {}
     ids: dict[str, Any] = {}
     seen: set[str] = set()
-    numbered, problems = [], []
+    id_like, problems = [], []
     for source in given:
         stored = None if missing in NEED_ALL_ROWS else large(source)
         columns: dict[str, Any] = read(source, id_column) if stored is None else dict.fromkeys(stored)
@@ -119,28 +117,28 @@ def _tables(
             if stored is None:
                 ids[source.name] = _ids(columns, source, id_column)
                 part = {name: column for name, column in columns.items() if name not in set(left_out)}
-                numbered += like_ids(source.name, part)
+                id_like += like_ids(source.name, part)
                 tables[source.name] = _table(part, source)
             else:
                 ids[source.name] = None if id_column is None else stored.only([_named(columns, source, id_column)])
                 if not quiet:
-                    err.print(plain(f"{source.path.name} is read piece by piece: {len(stored):,} rows."))
+                    err.print(plain(f"{source.path.name} is read in pieces: {len(stored):,} rows."))
                 kept = [name for name in columns if name not in {*left_out, id_column}]
-                tables[source.name] = held = _stored(stored.only(kept), source, missing)
-                numbered += like_ids(source.name, {name: held.sample.column(name) for name in held.names})
+                tables[source.name] = stream = _stored(stored.only(kept), source, missing)
+                id_like += like_ids(source.name, {name: stream.sample.column(name) for name in stream.names})
         except NonNumericError as error:
             problems.append(str(error))
     check_left_out(left_out, seen)
     if problems:
-        raise NonNumericError(" ".join(problems) + " Hint: -x leaves a column out, --id keeps it beside the labels.")
-    if numbered:
-        hint = "Hint: -x leaves a column out, --id keeps it beside the labels."
-        err.print(plain(f"Columns that look like numbers of rows take part: {', '.join(numbered)}. {hint}"))
+        raise NonNumericError(" ".join(problems) + " Hint: -x leaves a column out, --id writes it beside the labels.")
+    if id_like:
+        hint = "Hint: -x leaves a column out, --id writes it beside the labels."
+        err.print(plain(f"These columns look like row IDs and will be clustered on: {', '.join(id_like)}. {hint}"))
     return tables, ids
 
 
 def _ids(columns: dict[str, Any], source: Source, id_column: str | None) -> Any:
-    """The column that names rows, taken out of the others."""
+    """Take the column of row names out of the columns."""
     return None if id_column is None else columns.pop(_named(columns, source, id_column)).to_native()
 
 
@@ -154,7 +152,7 @@ def _stored(table: ParquetTable, source: Source, missing: str) -> StreamedTable:
     from intarsia.tables import open_stream
 
     if not table.column_names:
-        raise InputError(f"no column of {source.name!r} is left to take part.")
+        raise InputError(f"no column of {source.name!r} is left to cluster on.")
     return open_stream(table, source.name, missing)
 
 
@@ -162,14 +160,14 @@ def _table(columns: dict[str, Any], source: Source) -> Table:
     from intarsia.tables.frame import read_table
 
     if not columns:
-        raise InputError(f"no column of {source.name!r} is left to take part.")
+        raise InputError(f"no column of {source.name!r} is left to cluster on.")
     return read_table(columns, source.name)
 
 
 def _record(
     result: ClusteringResult,
     method: str,
-    k: Any,
+    n_clusters: Any,
     settings: dict[str, Any],
     files: dict[str, str],
     started: float,
@@ -180,7 +178,7 @@ def _record(
         "versions": {name: version_of(name) for name in ("numpy", "scipy", "scikit-learn", "narwhals", "polars")},
         "command": sys.argv[1:],
         "method": method,
-        "asked_for": k,
+        "asked_for": n_clusters,
         "settings": settings,
         "files": files,
         "n_clusters": result.n_clusters,
@@ -193,71 +191,3 @@ def _record(
         "sent": [asdict(entry) for entry in result.run.sent],
         "seconds": round(time.time() - started, 3),
     }
-
-
-def _write(result: ClusteringResult, output: Path, ids: dict[str, Any], record: dict[str, Any]) -> None:
-    """A whole study or none: beside the place first, then into it. A study that is there is put back should that fail."""
-    from intarsia._files import umask
-
-    output = output.resolve()
-    beside: Path | None = None
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=".intarsia-", dir=output.parent))
-        result.save(beside / MODEL)
-        _write_labels(result, beside / "labels", ids)
-        result.to_frame("polars").write_csv(beside / "centroids.csv")
-        _report(result, beside / REPORT)
-        (beside / RUN).write_text(jsonlib.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-        beside.chmod(0o777 & ~umask())
-        with uninterrupted():
-            _replace(output, beside)
-            written(output)
-    except OSError as error:
-        raise InputError(f"{output} cannot be written: {error.strerror}.") from error
-    finally:
-        if beside is not None:
-            with uninterrupted():
-                shutil.rmtree(beside, ignore_errors=True)
-
-
-def _replace(output: Path, beside: Path) -> None:
-    if not output.exists():
-        beside.rename(output)
-        return
-    old = beside.with_name(beside.name + "-old")
-    output.rename(old)
-    try:
-        beside.rename(output)
-    except BaseException:
-        old.rename(output)
-        raise
-    shutil.rmtree(old)
-
-
-def _check_place(output: Path, *, force: bool) -> None:
-    """Nothing may be there, or, by force, a study and nothing else: a folder of somebody's files is never replaced."""
-    if not output.exists():
-        return
-    if not force:
-        raise SettingError(f"{output} is there already. Hint: another --output, or --force to replace it.")
-    inside = {path.name for path in output.iterdir()} if output.is_dir() else set()
-    if MODEL not in inside or not inside <= STUDY:
-        raise SettingError(f"{output} is there already, and is not a study alone, so that --force does not replace it.")
-
-
-def _report(result: ClusteringResult, path: Path) -> None:
-    """A study without its report is still a study."""
-    try:
-        result.report(path)
-    except Exception as error:  # noqa: BLE001  (the run is done, and must not be lost for a page)
-        what = str(error) if isinstance(error, IntarsiaError) else type(error).__name__
-        err.print(plain(f"the report could not be made: {what} Hint: intarsia report tries again."))
-
-
-def _write_labels(result: ClusteringResult, folder: Path, ids: dict[str, Any]) -> None:
-    folder.mkdir()
-    for name, labels in result.labels.items():
-        with (folder / f"{name}.csv").open("wb") as file:
-            for part in in_parts({"cluster": labels}, ids[str(name)]):
-                file.write(part)

@@ -1,4 +1,4 @@
-"""What Ctrl-C leaves behind: nothing, or something whole. And it says which."""
+"""Ctrl-C: files are written completely or not at all, and an interrupted command says which."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _written: list[Path] = []
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until this is done."""
+    """Delay Ctrl-C until the block has ended."""
     pressed: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
@@ -25,12 +25,12 @@ def uninterrupted() -> Iterator[None]:
 
 
 def written(path: Path) -> None:
-    """Remember what is there now, and stays should Ctrl-C be pressed later."""
+    """Record that a file or folder has been written completely."""
     _written.append(path)
 
 
-def farewell() -> str:
-    """What an interrupted command says."""
+def message_when_interrupted() -> str:
+    """Return the last message of an interrupted command."""
     if _written:
-        return f"interrupted, but {_written[-1]} was written before, and is whole."
-    return "interrupted; nothing was written. The same command starts again."
+        return f"interrupted, but {_written[-1]} was already written and is complete."
+    return "interrupted; nothing was written. Run the same command to start again."

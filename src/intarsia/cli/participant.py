@@ -14,8 +14,8 @@ import typer
 from rich import box
 from rich.table import Table
 
+from intarsia.cli.console import err, out, plain, print_json
 from intarsia.cli.federation import Kit, algorithm_of, become, check_certificates, engine
-from intarsia.cli.progress import err, out, plain, print_json
 from intarsia.exceptions import IntarsiaError, ReleaseError, SettingError
 
 if TYPE_CHECKING:

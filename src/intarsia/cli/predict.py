@@ -1,4 +1,4 @@
-"""``intarsia predict``: label new rows with a study that was saved."""
+"""``intarsia predict``: label new rows with a saved study."""
 
 from __future__ import annotations
 
@@ -8,36 +8,40 @@ from typing import Annotated, Any
 
 import typer
 
-from intarsia.cli.labels import in_parts, write_parts
-from intarsia.cli.progress import err, plain, print_json
+from intarsia.cli.console import err, plain, print_json
+from intarsia.cli.interrupts import uninterrupted, written
+from intarsia.cli.study_folder import model_in
 from intarsia.exceptions import InputError, SettingError
+from intarsia.results.label_file import label_lines, write_labels
 from intarsia.tables.files import large, read, sources
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="study/model.intarsia, or the study's folder.")],
-    file: Annotated[str, typer.Argument(help="New rows, with any of the known columns.")],
+    file: Annotated[str, typer.Argument(help="A file of new rows, with any of the study's columns.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A CSV file (default: standard output).")
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option("--id", help="A column that names rows; kept beside the labels.")
+        str | None, typer.Option("--id", help="The column of row names; it is written beside the labels.")
     ] = None,
-    margin: Annotated[bool, typer.Option("--margin", help="Also how far ahead the likeliest cluster is.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    margin: Annotated[
+        bool, typer.Option("--margin", help="Also write how far ahead the most likely cluster is.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Give every row of a file the label of its cluster. Columns that the study never saw are left out, and named.
+    """Label every row of a file with its cluster. Columns that the study does not know are ignored, and named.
 
     Example: [bold]intarsia predict study/ new.csv -o labels.csv[/]
     """
     from intarsia.estimators import load
 
-    study = load(model / "model.intarsia" if model.is_dir() else model)
+    study = load(model_in(model))
     (source,) = sources([file])
     stored = large(source)
     columns: dict[str, Any] = read(source, id_column) if stored is None else dict.fromkeys(stored)
     if output is not None and output.exists():
-        raise SettingError(f"{output} is there already. Hint: another --output.")
+        raise SettingError(f"{output} already exists. Hint: another --output.")
     if id_column is not None and id_column not in columns:
         raise InputError(f"the file has no column {id_column!r}.")
     ids: Any = None
@@ -47,26 +51,30 @@ def predict(
     known = {*study.feature_names, *study.levels}
     unknown = [column for column in columns if column not in known]
     if unknown:
-        err.print(plain(f"left out, because the study never saw them: {', '.join(unknown)}"))
+        err.print(plain(f"ignored, because the study does not know them: {', '.join(unknown)}"))
     rows: Any = {name: column for name, column in columns.items() if name in known}
     if not rows:
-        raise InputError(f"the file has none of the study's {len(known)} columns. Hint: intarsia explain names them.")
+        raise InputError(
+            f"the file has no column of the study, which has {len(known)}. Hint: intarsia explain names them."
+        )
     if stored is not None:
         rows = stored.only(list(rows))
-    found = {"cluster": study.predict(rows)}
+    result = {"cluster": study.predict(rows)}
     if margin:
-        found["margin"] = study.predict_margin(rows)
-    _show(found, ids, output, json=json)
+        result["margin"] = study.predict_margin(rows)
+    _show(result, ids, output, json=json)
 
 
-def _show(found: dict[str, Any], ids: Any, output: Path | None, *, json: bool) -> None:
+def _show(columns: dict[str, Any], ids: Any, output: Path | None, *, json: bool) -> None:
     if json:
-        print_json(_named(ids, len(found["cluster"])) | {name: column.tolist() for name, column in found.items()})
+        print_json(_named(ids, len(columns["cluster"])) | {name: column.tolist() for name, column in columns.items()})
     elif output is None:
-        for part in in_parts(found, ids):
-            sys.stdout.write(part.decode())
+        for lines in label_lines(columns, ids):
+            sys.stdout.write(lines.decode())
     else:
-        write_parts(output, in_parts(found, ids))
+        with uninterrupted():
+            write_labels(output, columns, ids)
+            written(output)
         err.print(plain(f"written: {output}"))
 
 

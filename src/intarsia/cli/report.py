@@ -1,4 +1,4 @@
-"""``intarsia report``: a study as one page."""
+"""``intarsia report``: the report of a study as one page."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from typing import Annotated
 
 import typer
 
-from intarsia.cli.progress import err, out
+from intarsia.cli.console import err, out
+from intarsia.cli.study_folder import REPORT, model_in
 from intarsia.exceptions import SettingError
-
-REPORT = "report.html"
 
 
 def report(
     study: Annotated[Path, typer.Argument(help="study/model.intarsia, or the study's folder.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A file that is not there yet (default: in the study's folder)."),
+        typer.Option("--output", "-o", help="A new file (default: report.html in the study's folder)."),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="What the page is called.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="For machines: what the page says, to standard output or a .json file.")
+        bool, typer.Option("--json", help="The content as JSON, to standard output or a .json file.")
     ] = False,
 ) -> None:
     """Write the report of a study: one HTML file that needs no network, without rows or labels.
@@ -33,14 +32,14 @@ def report(
     """
     from intarsia.estimators import load
 
-    result = load(study / "model.intarsia" if study.is_dir() else study)
+    result = load(model_in(study))
     if json and output is None:
         sys.stdout.buffer.write(result.summarise(title).to_json().encode() + b"\n")
         return
     target = output or (study / REPORT if study.is_dir() else study.with_suffix(".html"))
-    ours = output is None and study.is_dir() and target.is_file() and not target.is_symlink()
-    if (target.exists() or target.is_symlink()) and not ours:  # a study's own report may be made again, nothing else
-        raise SettingError(f"{target} is there already. Hint: another --output.")
+    own = output is None and study.is_dir() and target.is_file() and not target.is_symlink()
+    if (target.exists() or target.is_symlink()) and not own:  # only a study's own report may be replaced
+        raise SettingError(f"{target} already exists. Hint: another --output.")
     if json and target.suffix != ".json":
         raise SettingError(f"--json writes a file whose name ends in .json. Got {target.name!r} instead.")
     result.report(target, title=title)

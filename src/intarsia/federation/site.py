@@ -6,34 +6,29 @@ In the kit's folder the participant keeps ``labels.csv`` (of the latest run; tho
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from intarsia._files import write_atomically
-from intarsia.core.types import IntArray
 from intarsia.exceptions import InputError, ProtocolError, SettingError, quote
 from intarsia.federation.site_settings import LocalSettings, read_settings
 from intarsia.participant import Gate, Journal, Responder, participant_for
 from intarsia.participant.registry import clusterer_from_text
 from intarsia.protocol import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode, tag_of
+from intarsia.results.label_file import write_labels
 from intarsia.tables import ParquetTable, take_in
 from intarsia.tables.files import NEED_ALL_ROWS, Source, large, read, sources
 
 LABELS, FOLDER_OF_LABELS = "labels.csv", "labels"
 _RUN = re.compile(r"[0-9a-f]{16}")
-_AT_A_TIME = 1 << 18  # labels that are written
 
 
 class Rows(NamedTuple):
     """The columns that take part, and what names the rows."""
 
     columns: dict[str, Any] | ParquetTable
-    ids: Iterable[Any] | None
+    ids: Any  # a column, a Parquet table of one column, or None
 
 
 def read_rows(name: str, settings: LocalSettings) -> Rows:
@@ -52,7 +47,7 @@ def read_rows(name: str, settings: LocalSettings) -> Rows:
     if settings.id_column is not None:
         if settings.id_column not in columns:
             raise InputError(f"{name!r} has no column {settings.id_column!r}. It has {quote(columns)}.")
-        ids = columns.pop(settings.id_column).to_list()
+        ids = columns.pop(settings.id_column).to_native()
     if settings.columns:
         if missing := [column for column in settings.columns if column not in columns]:
             raise InputError(f"{name!r} has no column {quote(missing)}. It has {quote(columns)}.")
@@ -66,18 +61,7 @@ def _stored_rows(name: str, settings: LocalSettings, table: ParquetTable) -> Row
     if missing := [column for column in (own, *(settings.columns or ())) if column is not None and column not in names]:
         raise InputError(f"{name!r} has no column {quote(missing)}. It has {quote(names)}.")
     kept = settings.columns or [column for column in names if column != own]
-    return Rows(table.only(kept), None if own is None else _Ids(table.only([own])))
-
-
-class _Ids:
-    """What names the rows of a stored table, read when it is written."""
-
-    def __init__(self, column: ParquetTable) -> None:
-        self._column = column
-
-    def __iter__(self) -> Iterator[Any]:
-        for part in self._column.batches():
-            yield from part.column(0).to_pylist()
+    return Rows(table.only(kept), None if own is None else table.only([own]))
 
 
 def participant_of(
@@ -89,9 +73,7 @@ def participant_of(
     return participant_for(held, clusterer_from_text(settings.local), settings.metric, settings.missing, gate)
 
 
-def load_participant(
-    name: str, settings: LocalSettings, journal: Journal | None = None
-) -> tuple[Responder, Iterable[Any] | None]:
+def load_participant(name: str, settings: LocalSettings, journal: Journal | None = None) -> tuple[Responder, Any]:
     """The participant with its table, and what names its rows."""
     rows = read_rows(name, settings)
     return participant_of(name, settings, rows.columns, journal), rows.ids
@@ -134,7 +116,7 @@ class Site:
         if isinstance(request, Label | Assign) and labels is not None:
             self._own_labels.parent.mkdir(exist_ok=True)
             for path in (self._own_labels, self._labels):
-                write_labels(path, labels, self._ids)
+                write_labels(path, {"cluster": labels}, self._ids)
 
     def _recall(self) -> None:
         """Cluster again as before: groups refer to clusters that another process found."""
@@ -143,25 +125,3 @@ class Site:
         except (OSError, ProtocolError):
             return  # the participant says itself that it knows no clusters
         self._summarized = not isinstance(self._participant.handle(request), Failure)
-
-
-def write_labels(path: Path, labels: IntArray, ids: Iterable[Any] | None) -> None:
-    """The global cluster of every row, for the participant alone."""
-    write_atomically(path, _lines(labels, ids))
-
-
-def _lines(labels: IntArray, ids: Iterable[Any] | None) -> Iterator[bytes]:
-    named, nobody = iter(range(len(labels)) if ids is None else ids), object()
-    for start in range(0, max(len(labels), 1), _AT_A_TIME):
-        some = labels[start : start + _AT_A_TIME].tolist()
-        text = io.StringIO()
-        rows = csv.writer(text, lineterminator="\n")
-        if not start:
-            rows.writerow(["row" if ids is None else "id", "cluster"])
-        names = list(islice(named, len(some)))
-        if len(names) < len(some):
-            raise InputError("there are fewer names of rows than labels: the table was changed meanwhile.")
-        rows.writerows(zip(names, some, strict=True))
-        yield text.getvalue().encode()
-    if next(named, nobody) is not nobody:
-        raise InputError("there are more names of rows than labels: the table was changed meanwhile.")

@@ -41,6 +41,11 @@ def exchanges() -> tuple[Exchange, ...]:
     return tuple(_EXCHANGES)
 
 
+def title_of(phase: str) -> str:
+    """Return the title of the exchange of this phase, or the phase itself if there is no such exchange."""
+    return next((exchange.title for exchange in _EXCHANGES if exchange.phase == phase), phase)
+
+
 def requests() -> tuple[type[Request], ...]:
     """The classes of all requests."""
     return tuple(exchange.request for exchange in _EXCHANGES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
+from intarsia.protocol.catalogue import title_of
 from intarsia.report.charts.base import (
     ABOVE,
     COLOURS,
@@ -21,13 +22,6 @@ from intarsia.report.charts.base import (
 from intarsia.report.data import ReportData
 from intarsia.results.outcome import RoundInfo
 
-PHASES = {
-    "describe": "who has what",
-    "summarize": "local clusters",
-    "refine": "rounds",
-    "label": "labels",
-    "assign": "labels",
-}
 KINDS = {"trial": "trial: groupings compared", "crosswise": "crosswise: judged by the others"}
 _NOTHING = 1e-9  # what rounding leaves of a move
 _WIDE = 25  # rounds that each get a tick
@@ -81,7 +75,7 @@ def _round(k: int, r: RoundInfo) -> tuple[int, str, str, str, str]:
 def _by_phase(data: ReportData, of: str) -> dict[str, list[float]]:
     total: dict[str, list[float]] = {}
     for exchange in data.exchanges:
-        own = total.setdefault(PHASES.get(exchange.phase, text(exchange.phase)), [0.0] * len(data.parties))
+        own = total.setdefault(text(title_of(exchange.phase)), [0.0] * len(data.parties))
         for i, party in enumerate(data.parties):
             own[i] += getattr(exchange, of).get(party.name, 0)
     return total
