@@ -1,24 +1,26 @@
-"""Tables that are larger than memory: Parquet files and folders of them, read piece by piece as often as needed.
+"""Tables of any library, file or source: the one door is :func:`~intarsia.tables.open.open_table`.
 
-A :class:`ParquetTable` says where the rows are. :func:`open_stream` goes through them once and makes a
-:class:`StreamedTable`: names, kinds, counts, means, extremes and levels of its columns, and a sample of its rows.
+A :class:`~intarsia.tables.frame.Table` holds all rows in memory. A :class:`~intarsia.tables.source.Source` is read in
+batches as often as needed; :class:`StreamedTable` is what one pass over it has found.
 """
 
-from intarsia.tables.open import AnyTable, take_in
-from intarsia.tables.parquet import ParquetTable, as_parquet, is_parquet, is_small, scan_parquet
+from intarsia.tables import arrow, csv, excel, parquet  # noqa: F401  (each registers its type of file)
+from intarsia.tables.open import AnyTable, Opened, open_table
+from intarsia.tables.parquet import ParquetTable, scan_parquet
+from intarsia.tables.source import Source, register_source
 from intarsia.tables.streamed import StreamedTable, TablePieces
 from intarsia.tables.survey import kinds_in, open_stream
 
 __all__ = [
     "AnyTable",
+    "Opened",
     "ParquetTable",
+    "Source",
     "StreamedTable",
     "TablePieces",
-    "as_parquet",
-    "is_parquet",
-    "is_small",
     "kinds_in",
     "open_stream",
+    "open_table",
+    "register_source",
     "scan_parquet",
-    "take_in",
 ]

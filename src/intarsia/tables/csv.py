@@ -1,44 +1,134 @@
-"""CSV files piece by piece: numbers go straight to where they stay, and the text of a large file is never there at once.
+"""CSV files: numbers go straight into their matrix, and the text of a large file is never in memory at once.
 
-A column's type is inferred from the whole file, as polars would: the file is read twice, for types and for cells.
+The type of a column is inferred from all rows, as polars would: the file is parsed twice, for types and for values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import codecs
+import csv
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
-import polars as pl
 
 from intarsia.core.types import FloatArray
+from intarsia.exceptions import DuplicateColumnError, InputError, quote
+from intarsia.tables.frame import CATEGORIES, NUMBERS
+from intarsia.tables.source import TEXT, Source, needed, reading, register_source
 
-EMPTY = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
-_PIECE = 1 << 23  # bytes of text
+if TYPE_CHECKING:
+    import polars as pl
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
+PIECE = 1 << 23  # bytes of text that are parsed at a time
+LONGEST_RECORD = 1 << 22  # bytes: a record with line breaks in quotes that is longer has a quote that is never closed
+_HEADER = 65_536  # bytes in which the first line is looked for
+_TABS = (".tsv", ".tab")
 _LINE_END, _QUOTE = b"\n", b'"'
 
 
-def read_csv(path: Path, separator: str, kept: Collection[str] = ()) -> dict[str, Any]:
-    """Columns by name: arrays of numbers, and polars' own for all others and for those that are ``kept`` as they are."""
-    kinds = _kinds(path, separator)
-    numbers = [name for name, kind in kinds.items() if kind.is_numeric() and name not in kept]
-    parts, others = [], []
-    for text in _pieces(path, separator):
-        piece = _parsed(text, separator, schema_overrides=kinds, infer_schema_length=0)
-        cells = piece.select(pl.col(numbers).cast(pl.Float64)).to_numpy() if numbers else np.empty((piece.height, 0))
-        parts.append(cells)
-        others.append(piece.drop(numbers))
-    values, rest, place = _stacked(parts, len(numbers)), pl.concat(others), {name: k for k, name in enumerate(numbers)}
-    return {
-        name: values[:, place[name]] if name in place else nw.from_native(rest[name], series_only=True)
-        for name in kinds
-    }
+class CsvFile(Source):
+    """A CSV file in UTF-8. Its separator is the most frequent of ; , tab and | in the first line."""
+
+    n_bytes = 0  # always read as a whole: to parse the text anew in every pass would take longer than the passes
+
+    def __init__(self, path: str | PathLike[str], *, piece: int = PIECE, longest_record: int = LONGEST_RECORD) -> None:
+        self._path, self._piece, self._longest = Path(path), piece, longest_record
+        with reading(self._path, "csv"):
+            _check_encoding(self._path)
+            header = _first_line(self._path)
+        tabs = self._path.suffix.lower() in _TABS
+        self._separator = "\t" if tabs else max(";,\t|", key=header.count)
+        names = next(csv.reader([header], delimiter=self._separator), [])
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise DuplicateColumnError(
+                f"{len(repeated)} column(s) of {self._path.name} occur more than once: {quote(repeated)}. "
+                "Hint: rename them."
+            )
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """By column "numbers", "categories" (of booleans) or "text"."""
+        return {
+            name: NUMBERS if kind.is_numeric() else CATEGORIES if str(kind) == "Boolean" else TEXT
+            for name, kind in self._types.items()
+        }
+
+    def __len__(self) -> int:
+        return sum(piece.height for piece in self.batches())
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """Yield all rows, some thousands at a time, as polars tables."""
+        with reading(self._path, "csv"):
+            for text in self._pieces():
+                piece = self._parse(text, schema_overrides=self._types, infer_schema_length=0)
+                yield piece if columns is None else piece.select(columns)
+
+    def read(self, as_stored: Collection[str] = ()) -> dict[str, Any]:
+        """Return columns by name: arrays of numbers, polars' own type for all others and for columns ``as_stored``."""
+        import polars as pl
+
+        numbers = [name for name, kind in self._types.items() if kind.is_numeric() and name not in as_stored]
+        parts, others = [], []
+        for piece in self.batches():
+            parts.append(
+                piece.select(pl.col(numbers).cast(pl.Float64)).to_numpy() if numbers else np.empty((piece.height, 0))
+            )
+            others.append(piece.drop(numbers))
+        values, rest = _stacked(parts, len(numbers)), pl.concat(others)
+        position = {name: k for k, name in enumerate(numbers)}
+        return {
+            name: values[:, position[name]] if name in position else nw.from_native(rest[name], series_only=True)
+            for name in self._types
+        }
+
+    @cached_property
+    def _types(self) -> dict[str, pl.DataType]:
+        """The type of every column, over all pieces in which it has a value."""
+        import polars as pl
+
+        types: dict[str, set[pl.DataType]] = {}
+        with reading(self._path, "csv"):
+            for text in self._pieces():
+                kinds = dict(self._parse(text, infer_schema_length=None, n_rows=0).schema)
+                texts = [name for name, kind in kinds.items() if kind == pl.String]  # or columns without any value
+                cells = self._parse(text, infer_schema_length=0, columns=texts) if texts else pl.DataFrame()
+                for name, kind in kinds.items():
+                    filled = name not in texts or cells[name].null_count() < cells.height
+                    types.setdefault(name, set()).update({kind} if filled else ())
+        return {name: _joint(kinds) for name, kinds in types.items()}
+
+    def _parse(self, text: bytes, **options: Any) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.read_csv(text, separator=self._separator, null_values=list(MISSING), **options)
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Yield the text in pieces, each of which is a CSV file with the same header."""
+        header = b""
+        for text in _records(self._path, self._piece, self._longest):
+            yield header + text
+            if not header:
+                names = self._parse(text, infer_schema_length=0, n_rows=0)
+                header = names.write_csv(separator=self._separator).encode()
+
+
+def open_csv(path: str | PathLike[str]) -> CsvFile:
+    """Open a CSV or TSV file."""
+    needed("polars", "CSV files", "cli")
+    return CsvFile(path)
+
+
+register_source("csv", open_csv, suffixes=(".csv", ".tsv", ".tab", ".txt"))
 
 
 def _stacked(parts: list[FloatArray], width: int) -> FloatArray:
-    """One matrix of many, which are let go one after the other."""
+    """Return one matrix of many, each of which is freed as soon as it is copied."""
     values, top = np.empty((sum(map(len, parts)), width)), 0
     while parts:
         part = parts.pop(0)
@@ -47,59 +137,95 @@ def _stacked(parts: list[FloatArray], width: int) -> FloatArray:
     return values
 
 
-def _kinds(path: Path, separator: str) -> dict[str, pl.DataType]:
-    """The type of every column, over all pieces in which it has a cell."""
-    found: dict[str, set[pl.DataType]] = {}
-    for text in _pieces(path, separator):
-        kinds = dict(_parsed(text, separator, infer_schema_length=None, n_rows=0).schema)
-        texts = [name for name, kind in kinds.items() if kind == pl.String]  # or without any cell
-        cells = _parsed(text, separator, infer_schema_length=0, columns=texts) if texts else pl.DataFrame()
-        for name, kind in kinds.items():
-            filled = name not in texts or cells[name].null_count() < cells.height
-            found.setdefault(name, set()).update({kind} if filled else ())
-    return {name: _joint(kinds) for name, kinds in found.items()}
-
-
 def _joint(kinds: Collection[pl.DataType]) -> pl.DataType:
-    """What polars would take a column for that is some of this and some of that."""
+    """Return the type that polars would infer for a column whose pieces have these types."""
+    import polars as pl
+
     if len(kinds) == 1:
         return next(iter(kinds))
     return pl.Float64() if kinds and all(kind.is_numeric() for kind in kinds) else pl.String()
 
 
-def _parsed(text: bytes, separator: str, **how: Any) -> pl.DataFrame:
-    return pl.read_csv(text, separator=separator, null_values=list(EMPTY), **how)
+def _records(path: Path, size: int, longest: int) -> Iterator[bytes]:
+    """Yield the text in pieces of about ``size`` bytes that end where a record does; no record ends within quotes.
 
-
-def _pieces(path: Path, separator: str) -> Iterator[bytes]:
-    """The file's text in pieces, each of them a CSV file with the same names."""
-    head = b""
-    for text in _texts(path):
-        yield head + text
-        if not head:
-            names = _parsed(text, separator, infer_schema_length=0, n_rows=0)
-            head = names.write_csv(separator=separator).encode()
-
-
-def _texts(path: Path) -> Iterator[bytes]:
-    """The file's text in pieces that end where a line does."""
-    held = b""
+    Every byte is looked at once: what follows the last end of a record is kept for the next piece.
+    """
+    kept: list[bytes] = []
+    n_kept, line, quoted, line_break = 0, 1, False, -1  # line: where kept begins; line_break: the first within quotes
     with path.open("rb") as file:
-        while more := file.read(_PIECE):
-            held += more
-            end = _last_line_end(held)
-            if end:
-                yield held[:end]
-                held = held[end:]
-    if held:
-        yield held
+        while text := file.read(size):
+            scan = _scan(text, quoted=quoted)
+            if scan.end:
+                piece = b"".join([*kept, text[: scan.end]])
+                line += piece.count(_LINE_END)
+                yield piece
+                kept, n_kept, line_break = [], -scan.end, -1
+            if line_break < 0 and scan.line_break >= 0:
+                line_break = n_kept + scan.line_break
+            kept.append(text[scan.end :])
+            n_kept, quoted = n_kept + len(text), scan.quoted
+            if quoted and 0 <= line_break < n_kept - longest:
+                raise _open_quote(path, b"".join(kept), line, line_break, f"within {longest >> 20} MiB")
+    rest = b"".join(kept)
+    if quoted:
+        raise _open_quote(path, rest, line, line_break, "before the file ends")
+    if rest:
+        yield rest
 
 
-def _last_line_end(text: bytes) -> int:
-    """Where the last whole line ends, 0 if none does; between quotes no line ends."""
+class _Scan(NamedTuple):
+    """Where the last complete record of a text ends (0: none does), the first line break within quotes after it (−1: there
+    is none), and whether the text ends within quotes.
+    """
+
+    end: int
+    line_break: int
+    quoted: bool
+
+
+def _scan(text: bytes, *, quoted: bool) -> _Scan:
     if _QUOTE not in text:
-        return text.rfind(_LINE_END) + 1
+        return _Scan(0, text.find(_LINE_END), quoted=True) if quoted else _Scan(text.rfind(_LINE_END) + 1, -1, quoted=False)
     letters = np.frombuffer(text, dtype=np.uint8)
-    quoted = np.logical_xor.accumulate(letters == ord(_QUOTE))
-    ends = np.flatnonzero((letters == ord(_LINE_END)) & ~quoted)
-    return int(ends[-1]) + 1 if len(ends) else 0
+    inside = np.logical_xor.accumulate(letters == ord(_QUOTE)) ^ quoted
+    breaks = np.flatnonzero(letters == ord(_LINE_END))
+    within = inside[breaks]
+    ends = breaks[~within]
+    end = int(ends[-1]) + 1 if len(ends) else 0
+    after = breaks[within & (breaks >= end)]
+    return _Scan(end, int(after[0]) if len(after) else -1, quoted=bool(inside[-1]))
+
+
+def _open_quote(path: Path, record: bytes, line: int, line_break: int, where: str) -> InputError:
+    """Return the error about a quotation mark that is not closed, with the number of the line in which it stands."""
+    opened = record.rfind(_QUOTE, 0, line_break if line_break >= 0 else None)
+    line += record.count(_LINE_END, 0, opened)
+    return InputError(
+        f"{path.name} has a quotation mark in line {line} that is not closed {where}, so that the lines after it would be "
+        'read as one cell. Hint: in that line, delete the mark, or write it twice ("") inside a cell that is quoted.'
+    )
+
+
+def _check_encoding(path: Path) -> None:
+    """Raise an error for a file that is not UTF-8, rather than read it as something else."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        try:
+            while chunk := file.read(2 * PIECE):
+                decoder.decode(chunk)
+                if b"\0" in chunk:
+                    break
+            else:
+                return
+        except UnicodeDecodeError:
+            pass
+    raise InputError(
+        f"{path.name} is not text in UTF-8. Hint: save it as UTF-8: in Excel as 'CSV UTF-8', elsewhere with "
+        "iconv -f latin1 -t utf-8 (or -f utf-16)."
+    )
+
+
+def _first_line(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_HEADER).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace").strip("\r")

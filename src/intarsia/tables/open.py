@@ -1,22 +1,257 @@
-"""Whatever stands for a participant's table, in memory or on disk, to what a participant holds."""
+"""The one door for tables: from whatever a caller gives to what a participant holds.
+
+The command line, the estimators and federated sites open tables here. :func:`open_table` takes a path, a registered
+source, a table of any library or a mapping of arrays; whether a table is read as a whole or in batches is decided here.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from intarsia.tables.frame import Table, read_table, settle_missing
-from intarsia.tables.parquet import as_parquet, is_parquet, is_small
+from intarsia.exceptions import InputError, SettingError, TableTypeError, quote
+from intarsia.tables.frame import (
+    Table,
+    as_numbers,
+    check_table,
+    columns_of,
+    is_table,
+    kinds_of,
+    not_a_table,
+    only_columns,
+    read_table,
+)
+from intarsia.tables.missing import settle_missing
+from intarsia.tables.names import is_valid_text
+from intarsia.tables.source import Source, batch_columns, check_columns, format_of, suffixes
 from intarsia.tables.streamed import StreamedTable
-from intarsia.tables.survey import open_stream
+from intarsia.tables.survey import kinds_in, open_stream
 
 AnyTable = Table | StreamedTable
+MEMORY_LIMIT = 1 << 28  # bytes of numbers: a larger source is read in batches
+LIMIT_VARIABLE = "INTARSIA_MEMORY_LIMIT"
+NEED_ALL_ROWS = ("impute", "drop")  # settings of ``missing`` that need all rows in memory
+_FEWEST_ROWS = 10  # fewer numbers may increase by chance
 
 
-def take_in(thing: Any, owner: str, missing: str) -> AnyTable:
-    """One participant's table: read as a whole, or, if it is a large one on disk, gone through once."""
-    if not is_parquet(thing):
-        return settle_missing(read_table(thing, owner), missing)
-    source = as_parquet(thing)
-    if is_small(source):
-        return settle_missing(read_table(source.read(), owner), missing)
-    return open_stream(source, owner, missing)
+@dataclass(frozen=True)
+class Ids:
+    """The column of row IDs: in memory, or read in batches when it is written."""
+
+    column: Any
+
+    def chunks(self) -> Iterator[Any]:
+        """Yield the column in the type that its table has: in one piece, or batch by batch."""
+        if isinstance(self.column, Source):
+            for batch in self.column.batches():
+                yield from batch_columns(batch).values()
+        else:
+            yield self.column
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the ID of every row."""
+        for chunk in self.chunks():
+            yield from chunk.to_pylist() if hasattr(chunk, "to_pylist") else chunk
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A participant's table, as far as it takes part, and the column of its row IDs.
+
+    ``table`` is a :class:`~intarsia.tables.source.Source` if it is read in batches, otherwise a table in memory.
+    ``all_columns`` are its columns before any were left out.
+    """
+
+    owner: str
+    table: Any
+    columns: tuple[str, ...]
+    all_columns: tuple[str, ...]
+    ids: Ids | None = None
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the table is read in batches."""
+        return isinstance(self.table, Source)
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows; None if no column is left."""
+        if self.is_streamed:
+            return len(self.table)
+        columns = columns_of(self.table, self.columns[:1], self.owner)
+        return next(map(len, columns.values()), None)
+
+    def only(self, columns: Sequence[str]) -> Opened:
+        """Return the table with these columns only."""
+        check_columns(columns, self.columns, repr(self.owner))
+        if tuple(columns) == self.columns:
+            return self
+        table = self.table.only(columns) if self.is_streamed else only_columns(self.table, columns)
+        return replace(self, table=table, columns=tuple(columns))
+
+    def hold(self, missing: str = "observed") -> AnyTable:
+        """Return what a participant holds: all rows in memory, or the statistics of one pass over them."""
+        if self.all_columns and not self.columns:
+            raise InputError(f"no column of {self.owner!r} is left to take part.")
+        if self.is_streamed:
+            return open_stream(self.table, self.owner, missing)
+        return settle_missing(read_table(self.table, self.owner), missing)
+
+    def kinds(self) -> dict[str, str]:
+        """Return by column "numbers", "categories", or the reason why it is neither."""
+        if not self.columns:
+            return {}
+        return kinds_in(self.table, self.owner) if self.is_streamed else kinds_of(self.table, self.owner)
+
+    def row_id_columns(self) -> list[str]:
+        """Return the columns of a table in memory that look like row IDs: whole numbers that increase with every row."""
+        if self.is_streamed:
+            return []
+        columns = columns_of(self.table, self.columns, self.owner)
+        return [name for name, column in columns.items() if _looks_like_row_ids(as_numbers(column))]
+
+    def batches(self) -> Iterator[Any]:
+        """Yield all rows as tables in memory: one, or one per batch."""
+        yield from self.table.batches() if self.is_streamed else (self.table,)
+
+
+def row_id_columns(table: AnyTable) -> list[str]:
+    """Return the columns of numbers that look like row IDs: whole numbers that increase with every row."""
+    rows = table.sample if isinstance(table, StreamedTable) else table
+    return [name for k, name in enumerate(rows.names) if _looks_like_row_ids(rows.values[:, k])]
+
+
+def _looks_like_row_ids(values: Any) -> bool:
+    if values is None or len(values) < _FEWEST_ROWS:
+        return False
+    return bool((values[1:] > values[:-1]).all() and (values % 1 == 0).all())
+
+
+def open_table(
+    table: Any,
+    owner: str,
+    *,
+    id_column: str | None = None,
+    columns: Sequence[str] | None = None,
+    leave_out: Collection[str] = (),
+    all_rows: bool = False,
+    memory_limit: int | None = None,
+) -> Opened:
+    """Open one participant's table.
+
+    Parameters
+    ----------
+    table : path, Source, table or mapping
+        A path or object of a registered type, a table of any library that narwhals reads, or a mapping of column names
+        to arrays. A table that was opened before is returned as it is.
+    owner : str
+        The participant's name, for messages.
+    id_column : str, optional
+        The column of row IDs. It takes no part in the clustering.
+    columns : sequence of str, optional
+        The columns that take part. Default: all.
+    leave_out : collection of str
+        Columns that take no part, if the table has them.
+    all_rows : bool
+        Read all rows into memory, however large the table is.
+    memory_limit : int, optional
+        A source that would take more bytes as numbers is read in batches. Default: the environment variable
+        ``INTARSIA_MEMORY_LIMIT``, or 256 MiB.
+    """
+    if isinstance(table, Opened):
+        return table
+    opened = _open(table, owner)
+    limit = _memory_limit() if memory_limit is None else memory_limit
+    if isinstance(opened, Source) and (all_rows or opened.n_bytes <= limit):
+        opened = opened.read(() if id_column is None else (id_column,))
+    names = opened.columns if isinstance(opened, Source) else tuple(check_table(opened, owner))
+    whole = Opened(owner, opened, names, names)
+    if id_column is not None or columns is not None:
+        check_columns([*([id_column] if id_column else ()), *(columns or ())], names, repr(owner))
+    taking_part = [name for name in columns or names if name not in {id_column, *leave_out}]
+    return replace(whole.only(taking_part), ids=None if id_column is None else _ids(opened, id_column, owner))
+
+
+def _open(table: Any, owner: str) -> Any:
+    if isinstance(table, Source) or is_table(table):
+        return table
+    kind = format_of(table)
+    if kind is not None:
+        return kind.open(table)
+    if isinstance(table, str | os.PathLike) and exists(table):
+        raise _unsupported([str(table)])
+    raise not_a_table(table, owner)
+
+
+def _ids(table: Any, name: str, owner: str) -> Ids:
+    if isinstance(table, Source):
+        return Ids(table.only([name]))
+    column = columns_of(table, [name], owner)[name]
+    return Ids(column.to_native() if hasattr(column, "to_native") else column)
+
+
+def _memory_limit() -> int:
+    text = os.environ.get(LIMIT_VARIABLE, str(MEMORY_LIMIT))
+    if not text.isdecimal():
+        raise SettingError(f"{LIMIT_VARIABLE} must be a number of bytes. Got {text!r} instead.")
+    return int(text)
+
+
+def is_openable(table: Any) -> bool:
+    """Return whether this is one table for :func:`open_table`, of whatever type."""
+    return isinstance(table, Opened | Source) or is_table(table) or format_of(table) is not None
+
+
+def named_paths(arguments: Sequence[str]) -> dict[str, str]:
+    """Return participants and the locations of their tables from arguments ``path`` or ``name=path``.
+
+    A participant is named like its file if no name is given. All faults of one type are named at once.
+    """
+    pairs = [_name_and_location(text) for text in arguments]
+    known = [location for _, location in pairs if _is_registered(location) or exists(location)]
+    if missing := [location for _, location in pairs if location not in known]:
+        raise InputError(f"{len(missing)} file(s) not found: {quote(missing)}.")
+    if unsupported := [location for location in known if format_of(location) is None]:
+        raise _unsupported(unsupported)
+    names = [name for name, _ in pairs]
+    if invalid := [name for name in names if not name.strip() or set(name) & set("/\\\0") or not is_valid_text(name)]:
+        raise InputError(f"{len(invalid)} participant name(s) cannot be file names: {quote(invalid)}.")
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(
+            f"{len(repeated)} participant name(s) occur more than once: {quote(repeated)}. "
+            "Hint: name them, as in clinic-a=data/a.csv."
+        )
+    return dict(pairs)
+
+
+def _name_and_location(text: str) -> tuple[str, str]:
+    name, equals, location = text.partition("=")
+    if not equals or exists(text):
+        return Path(text).stem, text
+    return name, location
+
+
+def _is_registered(location: str) -> bool:
+    """Return whether a location that is not a file, such as an address, is of a registered type."""
+    kind = format_of(location)
+    return kind is not None and kind.matches is not None and kind.matches(location)
+
+
+def exists(location: str | os.PathLike[str]) -> bool:
+    """Return whether a text is the path of a file or folder."""
+    try:
+        return Path(location).is_file() or Path(location).is_dir()
+    except (OSError, ValueError):  # a text that cannot be a path
+        return False
+
+
+def _unsupported(locations: Sequence[str]) -> InputError:
+    if folders := [location for location in locations if Path(location).is_dir()]:
+        return InputError(f"{len(folders)} folder(s) contain no Parquet files: {quote(folders)}.")
+    names = [Path(location).name for location in locations]
+    return TableTypeError(
+        f"unsupported file type of {len(names)} file(s): {quote(names)}. Supported are {', '.join(suffixes())}."
+    )

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from intarsia.core.distances import LARGEST, Extent
-from intarsia.core.features import clashes, indicators
+from intarsia.core.features import indicators
 from intarsia.core.rows import Piece
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.core.units import QUANTILES, Statistics
-from intarsia.exceptions import DuplicateColumnError, InputError, quote
-from intarsia.tables.frame import Category, Table
-from intarsia.tables.parquet import ParquetTable, numbers_of, words_of
+from intarsia.exceptions import InputError
+from intarsia.tables.categories import Category
+from intarsia.tables.frame import Table, check_level_names
+from intarsia.tables.source import Source, batch_columns, numbers_of, words_of
 
 _PIECE_CELLS = 1 << 18  # that are computed with at a time: 2 MiB, which a processor keeps at hand
 _PIECE_ROWS, _FEWEST = 512, 64  # at least: every column costs a call
@@ -30,7 +31,7 @@ class StreamedTable:
     each column of categories. ``sample`` are some of its rows, drawn at random (``drawn`` says which), as a table.
     """
 
-    source: ParquetTable
+    source: Source
     owner: str
     names: tuple[str, ...]
     given_names: tuple[str, ...]
@@ -77,15 +78,16 @@ class StreamedTable:
             given_names=tuple(name for name in self.given_names if name not in columns),
             statistics=Statistics(s.count[kept], s.mean[kept], s.m2[kept], s.low[kept], s.high[kept], quantiles),
             counted={name: levels for name, levels in self.counted.items() if name not in columns},
-            sample=_without(self.sample, columns),
+            sample=self.sample.without(columns),
         )
 
     def with_levels(self, kept: Mapping[str, Collection[str]]) -> StreamedTable:
         """The same with fewer levels; a cell that has none of them is empty."""
         counted = {name: {w: n for w, n in levels.items() if w in kept[name]} for name, levels in self.counted.items()}
-        categories = {
-            name: _recoded(category, tuple(sorted(counted[name]))) for name, category in self.sample.categories.items()
-        }
+        categories = {}
+        for name, category in self.sample.categories.items():
+            levels = tuple(sorted(counted[name]))
+            categories[name] = Category(levels, category.with_levels(levels))
         return replace(self, counted=counted, sample=replace(self.sample, categories=categories))
 
     def pieces(
@@ -97,24 +99,6 @@ class StreamedTable:
     ) -> TablePieces:
         """All rows as numbers, with an indicator for each of these levels (default: its own), in these units."""
         return TablePieces(self, self.levels if levels is None else levels, units, centred=centred)
-
-
-def _without(sample: Table, columns: Collection[str]) -> Table:
-    kept = np.array([name not in columns for name in sample.names], dtype=np.bool_)
-    return replace(
-        sample,
-        names=tuple(name for name in sample.names if name not in columns),
-        given_names=tuple(name for name in sample.given_names if name not in columns),
-        values=sample.values[:, kept],
-        observed=sample.observed[:, kept],
-        categories={name: category for name, category in sample.categories.items() if name not in columns},
-    )
-
-
-def _recoded(category: Category, levels: Sequence[str]) -> Category:
-    position = {level: k for k, level in enumerate(levels)}
-    code = np.array([position.get(level, -1) for level in category.levels] + [-1], dtype=np.intp)
-    return Category(tuple(levels), code[category.codes])
 
 
 class TablePieces:
@@ -129,11 +113,7 @@ class TablePieces:
         centred: bool,
     ) -> None:
         own = {name: tuple(levels[name]) for name in table.counted}
-        if clash := clashes(own, table.names):
-            raise DuplicateColumnError(
-                f"{len(clash)} column(s) of {table.owner!r} are called like a level of another column: {quote(clash)}. "
-                "Hint: rename them."
-            )
+        check_level_names(own, table.names, table.owner)
         self._table, self._levels = table, own
         made = [feature for name in table.counted for feature in indicators({name: own[name]})]
         features = [*table.names, *made]
@@ -212,11 +192,12 @@ class TablePieces:
         there = None if self.complete else np.empty((d, height))
         top, columns = 0, [*self._table.names, *self._levels]
         for batch in self._table.source.batches(columns):
-            held = dict(zip(batch.schema.names, batch.columns, strict=True))
+            held = batch_columns(batch)
             arrays = [numbers_of(held[name]) for name in self._table.names]
             codes = {name: self._codes(held[name], name) for name in self._levels}
-            for start in range(0, len(batch), height):
-                some = slice(start, min(start + height, len(batch)))
+            n_rows = len(next(iter(held.values())))
+            for start in range(0, n_rows, height):
+                some = slice(start, min(start + height, n_rows))
                 n = some.stop - some.start
                 piece = cells[:, :n]
                 self._fill(piece, arrays, codes, some)
@@ -233,7 +214,7 @@ class TablePieces:
         found = words_of(array)
         position = {level: k for k, level in enumerate(self._levels[name])}
         known = self._table.counted[name]
-        code = [position.get(word, -2 if word in known else -1) for word in found.words]
+        code = [position.get(word, -2 if word in known else -1) for word in found.levels]
         return np.array([*code, -1], dtype=np.intp)[found.codes]
 
     def _fill(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,24 +12,12 @@ from intarsia.core.distances import LARGEST
 from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray
 from intarsia.core.units import Statistics
-from intarsia.exceptions import EmptyTableError
-from intarsia.tables.frame import (
-    MOST_LEVELS,
-    Category,
-    Table,
-    blank_rows,
-    check_magnitudes,
-    check_names,
-    empty_cells,
-    kinds_of,
-    no_levels,
-    not_usable,
-)
-from intarsia.tables.parquet import ParquetTable, numbers_of, words_of
+from intarsia.tables.categories import MOST_LEVELS, Category, unusable_columns, why_not_levels
+from intarsia.tables.frame import CATEGORIES, NUMBERS, Table, check_magnitudes, check_not_empty
+from intarsia.tables.missing import blank_rows, missing_values
+from intarsia.tables.names import check_names
+from intarsia.tables.source import TEXT, Source, batch_columns, numbers_of, words_of
 from intarsia.tables.streamed import StreamedTable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _SAMPLE_ROWS, _SAMPLE_CELLS = 1 << 16, 1 << 22
 _MANY_LEVELS = 20 * MOST_LEVELS  # after which nobody counts on
@@ -64,32 +52,26 @@ class _Numbers:
         return len(cells)
 
 
-def open_stream(source: ParquetTable, owner: str, missing: str = "observed") -> StreamedTable:
+def open_stream(source: Source, owner: str, missing: str = "observed") -> StreamedTable:
     """Go through a table once: what its columns hold, or what stands in the way of taking part."""
-    names = source.column_names
-    check_names(names, owner)
+    check_names(source.columns, owner)
     n_rows = len(source)
-    if not n_rows or not names:
-        have = f"{n_rows} rows and {len(names)} columns" if names else "no columns"
-        raise EmptyTableError(
-            f"the table of {owner!r} has {have}. At least one row and one column are needed. "
-            "Hint: leave out participants that have no data."
-        )
+    check_not_empty(owner, n_rows, len(source.columns))
     survey = _Survey(source, owner)
     if refused := survey.refused():
-        raise not_usable(refused, owner)
+        raise unusable_columns({owner: refused})
     survey.go()
     if refused := survey.refused():
-        raise not_usable(refused, owner)
+        raise unusable_columns({owner: refused})
     table = survey.table()
     if missing == "error" and not table.is_complete:
-        raise empty_cells(owner, {name: n / n_rows for name, n in table.filled.items()})
+        raise missing_values(owner, {name: n / n_rows for name, n in table.filled.items()})
     if table.blank:
         raise blank_rows(owner, table.blank, n_rows)
     return table.without({name for name, n in table.filled.items() if not n})
 
 
-def kinds_in(source: ParquetTable, owner: str) -> dict[str, str]:
+def kinds_in(source: Source, owner: str) -> dict[str, str]:
     """By column "numbers", "categories", or what stands in the way of either, after a pass over columns of words."""
     survey = _Survey(source, owner)
     survey.go(survey.words)
@@ -99,14 +81,12 @@ def kinds_in(source: ParquetTable, owner: str) -> dict[str, str]:
 class _Survey:
     """The first pass."""
 
-    def __init__(self, source: ParquetTable, owner: str) -> None:
-        self.kinds = kinds = kinds_of(source.empty(), owner)
-        for name, kind in kinds.items():  # of an empty column of any kind, all cells are words
-            if kind == "categories" and not _has_words(found := source.schema.field(name).type):
-                kinds[name] = str(found).partition("(")[0]
+    def __init__(self, source: Source, owner: str) -> None:
+        self._texts = {name for name, kind in source.kinds.items() if kind == TEXT}
+        self.kinds = kinds = {name: CATEGORIES if kind == TEXT else kind for name, kind in source.kinds.items()}
         self._source, self._owner = source, owner
-        self._numbers = {name: _Numbers() for name, kind in kinds.items() if kind == "numbers"}
-        self._words: dict[str, Counter[str]] = {name: Counter() for name, kind in kinds.items() if kind == "categories"}
+        self._numbers = {name: _Numbers() for name, kind in kinds.items() if kind == NUMBERS}
+        self._words: dict[str, Counter[str]] = {name: Counter() for name, kind in kinds.items() if kind == CATEGORIES}
         n, d = len(source), len(kinds)
         size = min(n, _SAMPLE_ROWS, max(2048, _SAMPLE_CELLS // d))
         self._drawn = np.sort(stream(0, "sample of rows").choice(n, size, replace=False))
@@ -126,8 +106,9 @@ class _Survey:
             for batch in self._source.batches(columns):
                 self._add(batch)
 
-    def _add(self, batch: pa.RecordBatch) -> None:
-        n, held = len(batch), dict(zip(batch.schema.names, batch.columns, strict=True))
+    def _add(self, batch: Any) -> None:
+        held = batch_columns(batch)
+        n = len(next(iter(held.values())))
         first, last = np.searchsorted(self._drawn, [self._top, self._top + n])
         drawn = self._drawn[first:last] - self._top
         empty: list[Callable[[], BoolArray]] = []
@@ -140,10 +121,10 @@ class _Survey:
         for name, counts in self._words.items():
             found = words_of(held[name])
             if len(counts) <= _MANY_LEVELS:
-                times = np.bincount(found.codes[found.codes >= 0], minlength=len(found.words))
-                counts.update({word: n for word, n in zip(found.words, times.tolist(), strict=True) if n})
+                times = np.bincount(found.codes[found.codes >= 0], minlength=len(found.levels))
+                counts.update({word: n for word, n in zip(found.levels, times.tolist(), strict=True) if n})
             whole = whole or bool((found.codes >= 0).all())
-            self._kept[name].append([None if code < 0 else found.words[code] for code in found.codes[drawn]])
+            self._kept[name].append([None if code < 0 else found.levels[code] for code in found.codes[drawn]])
             empty.append(lambda codes=found.codes: codes < 0)  # type: ignore[misc]
         if not whole:
             self._blank += int(np.logical_and.reduce([each() for each in empty]).sum())
@@ -163,7 +144,7 @@ class _Survey:
         count, mean, m2 = (
             np.array([getattr(each, part) for each in of], dtype=np.float64) for part in ("count", "mean", "m2")
         )
-        given = tuple(self._source.column_names)
+        given = self._source.columns
         values = (
             np.column_stack([np.concatenate(self._kept[name]) for name in names])
             if names
@@ -190,18 +171,8 @@ class _Survey:
 
     def refused(self) -> dict[str, str]:
         """Columns that are neither numbers nor categories, as far as is known by now, and why."""
-        found = {name: kind for name, kind in self.kinds.items() if kind not in {"numbers", "categories"}}
+        found = {name: kind for name, kind in self.kinds.items() if kind not in {NUMBERS, CATEGORIES}}
         for name, counts in self._words.items():
-            if problem := no_levels(counts, texts=_is_text(self._source.schema.field(name).type)):
+            if problem := why_not_levels(counts, texts=name in self._texts):
                 found[name] = problem
         return found
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return str(kind) in {"string", "large_string", "string_view"}
-
-
-def _has_words(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return _is_text(kind) or bool(pa.types.is_boolean(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind))
