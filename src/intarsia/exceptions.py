@@ -35,6 +35,13 @@
 Messages name columns, participants and counts, never cell values: errors travel, rows do not.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 class IntarsiaError(Exception):
     """Whatever Intarsia raises on purpose; ``participant`` says whose reply was at fault, where it was one's."""
@@ -67,7 +74,9 @@ class UnnamedColumnError(InputError):
 
 
 class NonNumericError(InputError):
-    """Cells that are neither numbers nor categories."""
+    """Cells that are neither numbers nor categories; ``columns`` are the reasons by participant and column."""
+
+    columns: Mapping[str, Mapping[str, str]] | None = None
 
 
 class MixedKindsError(InputError):

@@ -122,9 +122,12 @@ def test_columns_that_look_like_numbers_of_rows_are_pointed_out(tmp_path):
     for name in "ab":
         rows = 6.0 * (np.arange(40) % 2) + rng.normal(size=40)
         pl.DataFrame({"number": range(100, 140), "x": rows, "y": rows}).write_csv(tmp_path / f"{name}.csv")
-    assert "number (a), number (b)" in inside("check", "a.csv", "b.csv", where=tmp_path).stdout
+    assert (
+        "look like row IDs; leave them out (-x, or --id): number (a; b)."
+        in inside("check", "a.csv", "b.csv", where=tmp_path).stdout
+    )
     done = inside("fit", "a.csv", "b.csv", "-k", 2, "-o", "s", where=tmp_path)
-    assert "number (a), number (b)" in done.stderr
+    assert "look like row IDs and will be clustered on: number (a; b)." in done.stderr.replace("\n", " ")
     assert "number" not in inside("fit", "a.csv", "b.csv", "-k", 2, "--id", "number", "-o", "t", where=tmp_path).stderr
 
 
@@ -191,7 +194,8 @@ def test_every_kind_of_file_is_read_alike(tmp_path):
     found = json.loads(inside("check", *names, "--json", where=tmp_path).stdout)["participants"]
     assert len(found) == 7
     for entry in found.values():
-        assert entry == {"rows": 4, "columns": {"x": "numbers", "y": "numbers", "sex": "categories"}, "unusable": {}}
+        assert (entry["rows"], entry["unusable"], entry["like_row_ids"]) == (4, {}, [])
+        assert entry["columns"] == {"x": "numbers", "y": "numbers", "sex": "categories"}
     inside("fit", *names, "-k", 2, "-o", tmp_path / "s", where=tmp_path)
     assert len({path.read_text() for path in (tmp_path / "s" / "labels").iterdir()}) == 1
 
@@ -227,10 +231,10 @@ def test_errors_are_one_message_and_leave_no_trace(folder, tmp_path):
     (folder / "secret.csv").write_text("x,y\n1,Mrs Secret\n2,Mr X\n3,Ms Y\n")
     study = tmp_path / "study"
     cases = {
-        ("fit", "nowhere.csv"): "are not there",
+        ("fit", "nowhere.csv"): "not found",
         ("fit", "broken.parquet"): "cannot be read as parquet",
         ("fit", "a.csv", "a=a.csv"): "more than once",
-        ("fit", "settings.toml"): "of no kind that is read",
+        ("fit", "settings.toml"): "unsupported file type",
         ("fit", "secret.csv", "-k", "2"): "3 different texts",
         ("fit", "a.csv", "-x", "patient", "-k", "500"): "500 clusters",
         ("fit", "a.csv", "--id", "name"): "has no column 'name'",
@@ -320,9 +324,9 @@ for function, arguments in json.loads(sys.argv[1]):
     where, _, name = function.rpartition(".")
     module = importlib.import_module(f"intarsia.cli.{where}")
     real = getattr(module, name)
-    def pressed(*given, real=real):
+    def pressed(*given, real=real, **named):
         os.kill(os.getpid(), signal.SIGINT)
-        return real(*given)
+        return real(*given, **named)
     setattr(module, name, pressed)
     try:
         main(arguments)
@@ -355,7 +359,7 @@ def test_interrupted_it_says_what_is_there(folder, tmp_path):
     study = tmp_path / "study"
     fit = ("fit", "a.csv", "-x", "patient", "-q", "-o", study, "-k")
     nothing = "interrupted; nothing was written. Run the same command to start again."
-    early = press_at(("fit.read", *fit, 2), ("study_folder._write_labels", *fit, 2), where=folder)
+    early = press_at(("fit._tables", *fit, 2), ("study_folder._write_labels", *fit, 2), where=folder)
     assert early == [nothing, nothing]
     assert list(tmp_path.iterdir()) == []
     # too late: what has begun to take its place takes it
@@ -366,13 +370,13 @@ def test_interrupted_it_says_what_is_there(folder, tmp_path):
     assert json.loads((study / "run.json").read_text())["n_clusters"] == 2
     forced, *others = press_at(
         ("study_folder._replace", *fit, 3, "--force"),
-        ("predict.read", "predict", study, "a.csv", "-o", tmp_path / "new.csv"),
-        ("check.read", "check", "a.csv"),
+        ("predict._show", "predict", study, "a.csv", "-o", tmp_path / "new.csv"),
+        ("check.show", "check", "a.csv"),
         where=folder,
     )
     assert "was already written" in forced
     assert json.loads((study / "run.json").read_text())["n_clusters"] == 3
-    assert others == [nothing, nothing]
+    assert all(text.endswith(nothing) for text in others)
     assert [path.name for path in tmp_path.iterdir()] == ["study"]
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -45,7 +47,7 @@ def test_the_hospitals_come_as_any_kind_of_table(backend, kind):
 
 
 def test_a_backend_that_is_not_installed_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("intarsia.tables.frame.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(SettingError, match="pip install polars"):
         load_heart_disease("polars")
 

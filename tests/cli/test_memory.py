@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
-import polars as pl
 import pytest
 from benchmarks.memory import CASES, MOST, ONE_SHOT, Case, copies
 from sklearn import cluster
@@ -13,7 +10,6 @@ from sklearn import cluster
 import intarsia
 from intarsia import FederatedClustering
 from intarsia.participant.kmeans import KMeans
-from intarsia.tables import csv
 from intarsia.tables.frame import read_table
 
 
@@ -43,41 +39,3 @@ def test_our_k_means_is_scikit_learn_s(n, d, k):
     theirs = cluster.KMeans(k, n_init=2, random_state=1).fit(rows)
     np.testing.assert_array_equal(ours.labels_, theirs.labels_)
     assert (ours.n_iter_, ours.inertia_, ours._tol) == (theirs.n_iter_, theirs.inertia_, theirs._tol)
-
-
-CELLS = {
-    "whole": lambda rng: str(rng.randint(-9, 99)),
-    "large": lambda rng: str(2**53 + rng.randint(0, 9)),
-    "number": lambda rng: repr(rng.gauss(0.0, 1.0)),
-    "text": lambda rng: rng.choice(["ab", "é", '"a, b; c"', '"two\nlines"', '"say ""hi"""', "+5"]),
-    "truth": lambda rng: rng.choice(["true", "false"]),
-    "gap": lambda rng: rng.choice(["", "NA", "?"]),
-}
-
-
-@pytest.mark.parametrize("seed", range(100))
-def test_a_csv_file_in_pieces_is_read_as_polars_reads_it_at_once(monkeypatch, tmp_path, seed):
-    """Columns change what they look like somewhere in the file; cells have line ends, quotes and separators in them."""
-    rng = random.Random(seed)
-    n, end, separator = rng.randint(0, 40), rng.choice(["\n", "\r\n"]), rng.choice(",;\t")
-    names = [rng.choice(["x", f"x{k}", f'"x {k}"', f'"x\n{k}"']) for k in range(rng.randint(1, 5))]
-    kinds = [rng.choices(list(CELLS), k=3) for _ in names]
-    change = [rng.randint(0, n) for _ in names]
-    lines = [
-        [CELLS[own[0] if row < until else rng.choice(own)](rng) for own, until in zip(kinds, change, strict=True)]
-        for row in range(n)
-    ]
-    path = tmp_path / "a.csv"
-    path.write_bytes(end.join(separator.join(line) for line in [names, *lines]).encode() + rng.choice([b"", b"\n"]))
-    monkeypatch.setattr(csv, "_PIECE", 50)
-    whole = pl.read_csv(path, separator=separator, null_values=list(csv.EMPTY), infer_schema_length=None)
-    found = csv.read_csv(path, separator, kept=[whole.columns[0]])
-    assert list(found) == whole.columns
-    for column in whole.get_columns():
-        if isinstance(found[column.name], np.ndarray):
-            assert column.dtype.is_numeric()
-            np.testing.assert_array_equal(found[column.name], column.cast(pl.Float64).to_numpy())
-        else:
-            assert column.dtype == found[column.name].to_native().dtype
-            assert column.to_list() == found[column.name].to_list()
-            assert column.name == whole.columns[0] or not column.dtype.is_numeric()

@@ -60,7 +60,7 @@ CASES = {
     "blank rows": (
         {"a": with_cell(with_cell(table(), "y", np.nan), "x", np.nan), "b": table()},
         ex.MissingCellsError,
-        r"1 of 12 rows of 'a' have no filled cell",
+        r"1 of 12 rows of 'a' have no observed value",
     ),
     "numbers and categories": (
         {"a": table().assign(x=["m", "f"] * 6), "b": table()},
@@ -109,7 +109,7 @@ CASES = {
     "a matrix among tables": (
         {"a": np.ones((3, 2)), "b": table()},
         ex.TableTypeError,
-        r"'a' is a ndarray.*name the columns",
+        r"'a' is of type ndarray.*name the columns",
     ),
     "nothing": ({}, ex.InputError, r"no table was given"),
     "same name twice": ({1: table(), "1": table()}, ex.InputError, r"same name: '1'"),

@@ -15,7 +15,7 @@ from intarsia.cli import main
 from intarsia.cli import participant as commands
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.federation.consent import LATER, form_of, terms_of
-from intarsia.federation.site import participant_of, read_rows
+from intarsia.federation.site import open_rows, participant_of
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.federation.study_file import Study
 from intarsia.privacy.policy import ReleasePolicy
@@ -150,7 +150,7 @@ def test_consent_is_to_a_study(kit, capsys):
 def test_the_form_names_every_field_of_every_message_of_a_run(algorithm, kit):
     """Numbers of rows behind later messages come true as well."""
     settings = LocalSettings(str(kit / "data.csv"), id_column="patient", release=ReleasePolicy(7))
-    held = participant_of("a", settings, read_rows("a", settings).columns)
+    held = participant_of(settings, open_rows("a", settings))
     method = "one_shot" if isinstance(algorithm, OneShotAlgorithm) else "federated"
     step, kinds = algorithm.start(("a",)), {}
     while step.result is None:

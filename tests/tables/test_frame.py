@@ -18,7 +18,8 @@ from intarsia.exceptions import (
     TableTypeError,
     UnnamedColumnError,
 )
-from intarsia.tables.frame import is_table, read_table, settle_missing
+from intarsia.tables.frame import is_table, read_table
+from intarsia.tables.missing import settle_missing
 
 COLUMNS = {"b": [1.0, 2.0, 3.0], "a": [4, 5, 6]}
 KINDS = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -12,67 +12,52 @@ from rich.table import Table
 from rich.text import Text
 
 from intarsia.cli.console import out, plain, print_json
-from intarsia.tables.files import check_left_out, large, like_ids, read, sources
 
 if TYPE_CHECKING:
     from intarsia.tables.feasibility import Feasibility
 
-NO = 3
-_MOST = 40  # columns in the table; more would be no overview
+NOT_POSSIBLE = 3
+_MOST_COLUMNS = 40  # in the overview
+_MOST_PAIRS = 10
+_MOST_UNUSABLE = 5
 
 
 def check(
-    files: Annotated[list[str], typer.Argument(help="Files, one per party: a.csv, or name=path.")],
+    files: Annotated[list[str], typer.Argument(help="Files, one per participant: a.csv, or name=path.")],
     leave_out: Annotated[
         list[str] | None, typer.Option("--leave-out", "-x", help="A column that takes no part.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Say who sees what and whether a joint clustering makes sense, from names and kinds of columns alone.
+    """Say who has which columns and whether a joint clustering is possible, from names and kinds of columns alone.
 
-    Exit code 3 if it does not.
+    Exit code 3 if it is not.
 
     Example: [bold]intarsia check a.csv b.parquet c.xlsx[/]
     """
-    from intarsia.tables import kinds_in
     from intarsia.tables.feasibility import check_feasibility
-    from intarsia.tables.frame import kinds_of
+    from intarsia.tables.open import named_paths
 
-    left_out = leave_out or ()
-    has, rows, numbered, seen = {}, {}, [], set()
-    for source in sources(files):
-        if (stored := large(source)) is not None:
-            seen |= set(stored)
-            kept = [name for name in stored if name not in set(left_out)]
-            has[source.name] = kinds_in(stored.only(kept), source.name) if kept else {}
-            rows[source.name] = len(stored)
-            continue
-        columns = read(source)
-        seen |= set(columns)
-        part = {name: column for name, column in columns.items() if name not in set(left_out)}
-        numbered += like_ids(source.name, part)
-        has[source.name] = kinds_of(part, source.name) if part else {}
-        rows[source.name] = len(next(iter(columns.values())))
-    check_left_out(left_out, seen)
-    report = check_feasibility(has, rows)
+    report = check_feasibility(named_paths(files), leave_out=leave_out or ())
     if json:
-        print_json(as_json(report) | {"like_ids": numbered})
+        print_json(as_json(report))
     else:
-        show(report, numbered)
+        show(report)
     if not report.possible:
-        raise typer.Exit(NO)
+        raise typer.Exit(NOT_POSSIBLE)
 
 
 def as_json(report: Feasibility) -> dict[str, object]:
-    """Everything that the report says."""
+    """Return all parts of the report."""
     return {
         "participants": {
             name: {
                 "rows": report.rows.get(name),
                 "columns": dict(columns),
                 "unusable": dict(report.unusable.get(name, {})),
+                "like_row_ids": list(report.row_ids.get(name, ())),
             }
-            for name, columns in report.has.items()
+            for name, columns in report.kinds.items()
         },
         "connected": report.connected,
         "complete": report.complete,
@@ -88,42 +73,61 @@ def as_json(report: Feasibility) -> dict[str, object]:
     }
 
 
-def show(report: Feasibility, numbered: Sequence[str] = ()) -> None:
-    """For people."""
+def show(report: Feasibility) -> None:
+    """Print the report."""
     names = report.participants
     view = Table(box=box.SIMPLE_HEAD, title="Who sees what", title_justify="left", title_style="bold")
     view.add_column("column")
     for name in names:
-        n = report.rows.get(name)
-        view.add_column(plain(name + (f"\n{n} rows" if n is not None else "")), justify="center")
-    for column in report.columns[:_MOST]:
+        n_rows = report.rows.get(name)
+        view.add_column(plain(name + (f"\n{n_rows} rows" if n_rows is not None else "")), justify="center")
+    for column in report.columns[:_MOST_COLUMNS]:
         view.add_row(plain(column), *(_mark(report, name, column) for name in names))
-    if len(report.columns) > _MOST:
-        view.caption = f"and {len(report.columns) - _MOST} more columns"
+    if len(report.columns) > _MOST_COLUMNS:
+        view.caption = f"and {len(report.columns) - _MOST_COLUMNS} more columns"
     out.print(view)
     out.print(Text("● numbers   ◆ categories", style="dim"))
-    lines = [
-        f"{len(report.common)} of {len(report.columns)} columns are common to all; {len(report.single)} only one party has."
-    ]
-    if report.bridges:
-        held = ", ".join(f"{b.participant} (without it: {len(b.parts)} parts)" for b in report.bridges)
-        lines.append(f"The study hangs on: {held}.")
-    lines += [
-        f"'{pair.left}' ({', '.join(pair.left_at)}) and '{pair.right}' ({', '.join(pair.right_at)}) look alike: {pair.why}."
-        for pair in report.alike[:10]
-    ]
-    for name, columns in report.unusable.items():
-        shown = ", ".join(f"{column} ({why})" for column, why in list(columns.items())[:5])
-        lines.append(f"To be left out (-x, or --id) at {name}: {shown}{' …' if len(columns) > 5 else ''}.")
-    if numbered:
-        lines.append(
-            f"Columns that look like numbers of rows; leave them out (-x, or --id) if so: {', '.join(numbered)}."
-        )
-    for line in lines:
+    for line in _lines(report):
         out.print(plain(line))
     out.print(plain(report.verdict(), style="bold green" if report.possible else "bold red"))
 
 
-def _mark(report: Feasibility, name: str, column: str) -> Text:
-    kind = report.has[name].get(column)
+def _lines(report: Feasibility) -> list[str]:
+    lines = [
+        f"{len(report.common)} of {len(report.columns)} columns are common to all; {len(report.single)} have one owner."
+    ]
+    if report.bridges:
+        bridges = ", ".join(f"{b.participant} (without it: {len(b.parts)} parts)" for b in report.bridges)
+        lines.append(f"The study depends on: {bridges}.")
+    lines += [
+        f"'{pair.left}' ({', '.join(pair.left_at)}) and '{pair.right}' ({', '.join(pair.right_at)}) look alike: {pair.why}."
+        for pair in report.alike[:_MOST_PAIRS]
+    ]
+    if report.unusable:
+        shown = by_column(report.unusable)
+        more = f" and {len(shown) - _MOST_UNUSABLE} more" if len(shown) > _MOST_UNUSABLE else ""
+        lines.append(
+            f"Columns that cannot be used; leave them out (-x, or --id): {', '.join(shown[:_MOST_UNUSABLE])}{more}."
+        )
+    if report.row_ids:
+        columns = ", ".join(by_column(report.row_ids))
+        lines.append(f"These columns look like row IDs; leave them out (-x, or --id): {columns}.")
+    return lines
+
+
+def by_column(columns: Mapping[str, Sequence[str] | Mapping[str, str]]) -> list[str]:
+    """Return each column once, with all participants that have it, and the reason where there is one.
+
+    >>> by_column({"a": ["id"], "b": ["id", "n"]}), by_column({"a": {"id": "free text"}})
+    (['id (a; b)', 'n (b)'], ['id (a: free text)'])
+    """
+    owners: dict[str, list[str]] = {}
+    for name, listed in columns.items():
+        for column in listed:
+            owners.setdefault(column, []).append(f"{name}: {listed[column]}" if isinstance(listed, Mapping) else name)
+    return [f"{column} ({'; '.join(names)})" for column, names in owners.items()]
+
+
+def _mark(report: Feasibility, name: str, column: str) -> Any:
+    kind = report.kinds[name].get(column)
     return Text("") if kind is None else Text("●", "green") if kind == "numbers" else Text("◆", "cyan")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -15,19 +15,19 @@ import typer
 
 from intarsia._files import read_toml
 from intarsia._version import __version__
+from intarsia.cli.check import by_column
 from intarsia.cli.console import err, out, plain, print_json
 from intarsia.cli.forecast import forecast_for
 from intarsia.cli.progress import Watch
 from intarsia.cli.study_folder import CENTROIDS, LABELS, MODEL, REPORT, RUN, check_free, write_study
-from intarsia.exceptions import InputError, NonNumericError, quote
-from intarsia.tables.files import NEED_ALL_ROWS, Source, check_left_out, large, like_ids, read, sources
+from intarsia.exceptions import InputError, quote
 
 if TYPE_CHECKING:
     from intarsia.estimators import ClusteringResult
-    from intarsia.tables import AnyTable, ParquetTable, StreamedTable
-    from intarsia.tables.frame import Table
+    from intarsia.tables import AnyTable
 
 DEFAULTS: dict[str, Any] = {"scale": "auto", "missing": "observed", "random_state": 0}
+_LEAVE_OUT = "-x leaves a column out, --id writes it beside the labels."
 
 
 def fit(
@@ -60,9 +60,10 @@ def fit(
     Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]
     """
     from intarsia.estimators.clustering import estimator_for
+    from intarsia.tables.open import named_paths
 
     participants, configured = _configured(config)
-    given = sources([*participants, *(files or ())])
+    given = named_paths([*participants, *(files or ())])
     if not given:
         raise InputError("no file was given. Hint: intarsia fit a.csv b.csv -k 3, or --config study.toml.")
     check_free(output, force=force)
@@ -76,10 +77,10 @@ def fit(
         settings["scale"] = None
     model = estimator_for(method, n_clusters, settings)
     started = time.time()
-    tables, ids = _tables(given, id_column, leave_out or (), str(settings["missing"]), quiet=quiet or json)
+    tables, ids = _tables(given, id_column, leave_out or (), settings["missing"], quiet=quiet or json)
     with Watch(quiet=quiet or json, forecast=forecast_for(model)) as watch:
         result = model.fit_handed_over(tables, watch)
-    record = _record(result, method, n_clusters, settings, {s.name: str(s.path) for s in given}, started)
+    record = _record(result, method, n_clusters, settings, given, started)
     write_study(result, output, ids, record)
     if json:
         print_json(record)
@@ -102,66 +103,34 @@ def _configured(path: Path | None) -> tuple[list[str], dict[str, Any]]:
 
 
 def _tables(
-    given: Sequence[Source], id_column: str | None, left_out: Sequence[str], missing: str, *, quiet: bool
+    paths: Mapping[str, str], id_column: str | None, left_out: Sequence[str], missing: Any, *, quiet: bool
 ) -> tuple[dict[Hashable, AnyTable], dict[str, Any]]:
-    """Read all files; return by participant the columns to cluster on, and the row names. Problems are reported together."""
+    """Return what every participant holds, and its row IDs; faults of several tables are named at once."""
+    from intarsia.estimators.settings import for_each
+    from intarsia.tables.open import needs_all_rows, open_table, row_id_columns
+    from intarsia.tables.participants import Errors, check_left_out
+
     tables: dict[Hashable, AnyTable] = {}
     ids: dict[str, Any] = {}
-    seen: set[str] = set()
-    id_like, problems = [], []
-    for source in given:
-        stored = None if missing in NEED_ALL_ROWS else large(source)
-        columns: dict[str, Any] = read(source, id_column) if stored is None else dict.fromkeys(stored)
-        seen |= set(columns)
-        try:
-            if stored is None:
-                ids[source.name] = _ids(columns, source, id_column)
-                part = {name: column for name, column in columns.items() if name not in set(left_out)}
-                id_like += like_ids(source.name, part)
-                tables[source.name] = _table(part, source)
-            else:
-                ids[source.name] = None if id_column is None else stored.only([_named(columns, source, id_column)])
-                if not quiet:
-                    err.print(plain(f"{source.path.name} is read in pieces: {len(stored):,} rows."))
-                kept = [name for name in columns if name not in {*left_out, id_column}]
-                tables[source.name] = stream = _stored(stored.only(kept), source, missing)
-                id_like += like_ids(source.name, {name: stream.sample.column(name) for name in stream.names})
-        except NonNumericError as error:
-            problems.append(str(error))
-    check_left_out(left_out, seen)
-    if problems:
-        raise NonNumericError(" ".join(problems) + " Hint: -x leaves a column out, --id writes it beside the labels.")
-    if id_like:
-        hint = "Hint: -x leaves a column out, --id writes it beside the labels."
-        err.print(plain(f"These columns look like row IDs and will be clustered on: {', '.join(id_like)}. {hint}"))
+    known: set[str] = set()
+    row_ids: dict[str, list[str]] = {}
+    errors = Errors()
+    for name, how in for_each(missing, list(paths), "missing").items():
+        with errors.collected(name):
+            opened = open_table(
+                paths[name], name, id_column=id_column, leave_out=left_out, all_rows=needs_all_rows(how)
+            )
+            known |= set(opened.all_columns)
+            if opened.is_streamed and not quiet:
+                err.print(plain(f"{Path(paths[name]).name} is read in batches: {opened.n_rows:,} rows."))
+            tables[name], ids[name] = opened.hold(how or "observed"), opened.ids
+            row_ids[name] = row_id_columns(tables[name])
+    errors.raise_all(f" {_LEAVE_OUT}")
+    check_left_out(left_out, known)
+    if any(row_ids.values()):
+        columns = ", ".join(by_column(row_ids))
+        err.print(plain(f"These columns look like row IDs and will be clustered on: {columns}. Hint: {_LEAVE_OUT}"))
     return tables, ids
-
-
-def _ids(columns: dict[str, Any], source: Source, id_column: str | None) -> Any:
-    """Take the column of row names out of the columns."""
-    return None if id_column is None else columns.pop(_named(columns, source, id_column)).to_native()
-
-
-def _named(columns: Collection[str], source: Source, id_column: str) -> str:
-    if id_column not in columns:
-        raise InputError(f"{source.name!r} has no column {id_column!r}. It has {quote(columns)}.")
-    return id_column
-
-
-def _stored(table: ParquetTable, source: Source, missing: str) -> StreamedTable:
-    from intarsia.tables import open_stream
-
-    if not table.column_names:
-        raise InputError(f"no column of {source.name!r} is left to cluster on.")
-    return open_stream(table, source.name, missing)
-
-
-def _table(columns: dict[str, Any], source: Source) -> Table:
-    from intarsia.tables.frame import read_table
-
-    if not columns:
-        raise InputError(f"no column of {source.name!r} is left to cluster on.")
-    return read_table(columns, source.name)
 
 
 def _record(

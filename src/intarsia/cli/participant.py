@@ -270,7 +270,7 @@ def _messages(settings: LocalSettings, study: Study, name: str) -> Seen:
     """The answers to the first questions, as if nobody else took part: in a run, units are those of everybody."""
     from intarsia.federation.consent import terms_of
     from intarsia.federation.release_rules import forbidden, rounds_beyond
-    from intarsia.federation.site import participant_of, read_rows
+    from intarsia.federation.site import open_rows, participant_of
     from intarsia.protocol import Failure, tag_of
     from intarsia.runtime.drive import exception_of
 
@@ -281,9 +281,9 @@ def _messages(settings: LocalSettings, study: Study, name: str) -> Seen:
         )
     if told := rounds_beyond(algorithm, settings.release):
         err.print(plain(f"Warning: {told}"), soft_wrap=True)
-    columns = read_rows(name, settings).columns
-    terms = terms_of(study, name, settings, columns)
-    held = participant_of(name, settings, columns)
+    opened = open_rows(name, settings)
+    terms = terms_of(study, name, settings, opened.columns)
+    held = participant_of(settings, opened)
     said: list[dict[str, Any]] = []
     step = algorithm.start((name,))
     while step.result is None and tag_of(step.requests[name]) in _ASKED:

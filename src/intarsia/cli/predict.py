@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,9 @@ from intarsia.cli.interrupts import uninterrupted, written
 from intarsia.cli.study_folder import model_in
 from intarsia.exceptions import InputError, SettingError
 from intarsia.results.label_file import label_lines, write_labels
-from intarsia.tables.files import large, read, sources
+
+if TYPE_CHECKING:
+    from intarsia.tables.open import Ids
 
 
 def predict(
@@ -35,39 +37,32 @@ def predict(
     Example: [bold]intarsia predict study/ new.csv -o labels.csv[/]
     """
     from intarsia.estimators import load
+    from intarsia.tables.open import named_paths, open_table
 
     study = load(model_in(model))
-    (source,) = sources([file])
-    stored = large(source)
-    columns: dict[str, Any] = read(source, id_column) if stored is None else dict.fromkeys(stored)
+    ((name, path),) = named_paths([file]).items()
     if output is not None and output.exists():
         raise SettingError(f"{output} already exists. Hint: another --output.")
-    if id_column is not None and id_column not in columns:
-        raise InputError(f"the file has no column {id_column!r}.")
-    ids: Any = None
-    if id_column is not None:
-        column = columns.pop(id_column)
-        ids = column.to_native() if stored is None else stored.only([id_column])
+    opened = open_table(path, name, id_column=id_column)
     known = {*study.feature_names, *study.levels}
-    unknown = [column for column in columns if column not in known]
+    unknown = [column for column in opened.columns if column not in known]
     if unknown:
         err.print(plain(f"ignored, because the study does not know them: {', '.join(unknown)}"))
-    rows: Any = {name: column for name, column in columns.items() if name in known}
-    if not rows:
+    if len(unknown) == len(opened.columns):
         raise InputError(
             f"the file has no column of the study, which has {len(known)}. Hint: intarsia explain names them."
         )
-    if stored is not None:
-        rows = stored.only(list(rows))
+    rows = opened.only([column for column in opened.columns if column in known])
     result = {"cluster": study.predict(rows)}
     if margin:
         result["margin"] = study.predict_margin(rows)
-    _show(result, ids, output, json=json)
+    _show(result, opened.ids, output, json=json)
 
 
-def _show(columns: dict[str, Any], ids: Any, output: Path | None, *, json: bool) -> None:
+def _show(columns: dict[str, Any], ids: Ids | None, output: Path | None, *, json: bool) -> None:
     if json:
-        print_json(_named(ids, len(columns["cluster"])) | {name: column.tolist() for name, column in columns.items()})
+        rows = {"row": list(range(len(columns["cluster"])))} if ids is None else {"id": list(ids)}
+        print_json(rows | {name: column.tolist() for name, column in columns.items()})
     elif output is None:
         for lines in label_lines(columns, ids):
             sys.stdout.write(lines.decode())
@@ -76,15 +71,3 @@ def _show(columns: dict[str, Any], ids: Any, output: Path | None, *, json: bool)
             write_labels(output, columns, ids)
             written(output)
         err.print(plain(f"written: {output}"))
-
-
-def _named(ids: Any, n: int) -> dict[str, Any]:
-    from intarsia.tables import ParquetTable
-
-    if ids is None:
-        return {"row": list(range(n))}
-    return {
-        "id": [name for part in ids.batches() for name in part.column(0).to_pylist()]
-        if isinstance(ids, ParquetTable)
-        else ids.to_list()
-    }

@@ -23,8 +23,7 @@ from intarsia.core.types import FloatArray
 from intarsia.estimators.predict import predict_table
 from intarsia.estimators.recording import VERSIONS, settings_of
 from intarsia.estimators.result import ClusteringResult
-from intarsia.estimators.settings import OBSERVED, check_settings
-from intarsia.estimators.tables import check_one, for_each, has_text_names, is_many, keyed, read_tables
+from intarsia.estimators.settings import OBSERVED, check_settings, for_each
 from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.privacy.policy import OPEN
 from intarsia.results.advice import advice
@@ -34,8 +33,10 @@ from intarsia.runtime.drive import drive
 from intarsia.runtime.in_process import InProcessRuntime
 from intarsia.runtime.processes import Joining, ProcessRuntime
 from intarsia.runtime.recorder import Recorder
-from intarsia.tables import AnyTable, take_in
-from intarsia.tables.frame import Table, read_table, settle_missing, table_of
+from intarsia.tables import AnyTable, open_table
+from intarsia.tables.frame import read_table, table_of
+from intarsia.tables.missing import settle_missing
+from intarsia.tables.participants import check_one, has_text_names, hold_all, is_many, keyed
 
 _PLAIN = "table"
 
@@ -76,7 +77,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         many = is_many(tables)
         if many:
             named = keyed(tables)
-            read: dict[Hashable, AnyTable] = read_tables(named, for_each(self.missing, list(named), "missing"))
+            read: dict[Hashable, AnyTable] = hold_all(named, for_each(self.missing, list(named), "missing"))
         else:
             read = {_PLAIN: self._plain(tables)}
         result = self._run(read, watcher)
@@ -84,15 +85,11 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         return result
 
     def fit_handed_over(self, tables: dict[Hashable, AnyTable], watcher: Watcher | None = None) -> ClusteringResult:
-        """Like ``fit_result`` for tables that were read already, and are not needed any more: the mapping is emptied.
+        """Like ``fit_result`` for tables that were opened and held already. The mapping is emptied, so that rows are freed.
 
-        So nobody holds a row twice.
+        Missing values must have been treated as this estimator's ``missing`` says.
         """
         self._check_settings()
-        missing = for_each(self.missing, list(tables), "missing")
-        for key, table in tables.items():
-            if isinstance(table, Table):
-                tables[key] = settle_missing(table, missing[str(key)] or OBSERVED)
         result = self._run(tables, watcher)
         self._keep(result, plain=False)
         return result
@@ -101,7 +98,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         """One table through our gate, one matrix through scikit-learn's."""
         check_one(X)
         if has_text_names(X):
-            table = take_in(X, _PLAIN, self._missing_of_one)
+            table = open_table(X, _PLAIN).hold(self._missing_of_one)
             self.feature_names_in_ = np.array(table.given_names, dtype=object)
             self.n_features_in_ = len(table.given_names)
             return table

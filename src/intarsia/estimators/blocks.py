@@ -10,7 +10,8 @@ import numpy as np
 from intarsia.core.types import BoolArray, IntArray
 from intarsia.estimators.settings import WholeNumber, check_value
 from intarsia.exceptions import EmptyTableError, InputError, SettingError, quote
-from intarsia.tables.frame import Category, Table, cells_of, check_table, read_table, without_column
+from intarsia.tables.categories import Category
+from intarsia.tables.frame import Table, cells_of, check_table, only_columns, read_table
 
 _FEWEST = 10
 _SHARE = 50  # a pattern that fewer than one row in so many has is rare
@@ -128,7 +129,9 @@ def participants_from_blocks(table: Any, by: str | None = None, *, min_rows: int
         raise SettingError(f"by names a column that the table does not have. It has {len(names)}: {quote(names)}.")
     if len(names) == 1:
         raise EmptyTableError("beside the column that says who a row is from there is no other.")
-    return _by_column(read_table(without_column(table, by), "table"), cells_of(table, by))
+    return _by_column(
+        read_table(only_columns(table, [name for name in names if name != by]), "table"), cells_of(table, by)
+    )
 
 
 def _by_column(table: Table, whose: list[Any]) -> Blocks:

@@ -13,11 +13,12 @@ from intarsia.core.distances import LARGEST
 from intarsia.core.features import near_misses
 from intarsia.core.mixture import Mixture, expected, log_memberships
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.estimators.tables import is_many, keyed
 from intarsia.exceptions import MixedKindsError, UnknownFeaturesError, quote
 from intarsia.results.outcome import GlobalModel, Outcome
-from intarsia.tables import as_parquet, is_parquet
-from intarsia.tables.frame import Table, native_table, read_table, without_empty_columns
+from intarsia.tables import open_table
+from intarsia.tables.frame import Table, native_table, read_table
+from intarsia.tables.missing import without_empty_columns
+from intarsia.tables.participants import for_all, is_many, keyed
 
 
 class Imputed(NamedTuple):
@@ -45,31 +46,25 @@ class Closeness:
 
 
 def all_tables(model: GlobalModel, tables: Any) -> Iterator[Table]:
-    """One table or many, through the gate; one on disk in parts."""
+    """Yield one table or several; a table that is read in batches as one table per batch."""
     named = keyed(tables) if is_many(tables) else {"new rows": tables}
     for key, table in named.items():
-        yield from _parts(model, table, str(key))
+        yield from _batches(model, table, str(key))
 
 
 def each(model: GlobalModel, tables: Any, ask: Callable[[Table], Any]) -> Any:
-    """The answer for one table, or a dict of answers for several; that for one on disk is put together from its parts."""
-    if is_many(tables):
-        return {key: _asked(model, table, str(key), ask) for key, table in keyed(tables).items()}
-    return _asked(model, tables, "new rows", ask)
+    """Return the answer for one table, or a dict of answers for several; answers for batches are concatenated."""
+
+    def answer(key: Hashable, table: Any) -> Any:
+        parts = [ask(batch) for batch in _batches(model, table, str(key))]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    return for_all(keyed(tables), answer) if is_many(tables) else answer("new rows", tables)
 
 
-def _asked(model: GlobalModel, table: Any, owner: str, ask: Callable[[Table], Any]) -> Any:
-    if not is_parquet(table):
-        return ask(read_table(table, owner, model.levels))
-    parts = [ask(part) for part in _parts(model, table, owner)]
-    return np.concatenate(parts) if parts else ask(read_table(as_parquet(table).empty(), owner, model.levels))
-
-
-def _parts(model: GlobalModel, table: Any, owner: str) -> Iterator[Table]:
-    if is_parquet(table):
-        yield from (read_table(part, owner, model.levels) for part in as_parquet(table).tables())
-    else:
-        yield read_table(table, owner, model.levels)
+def _batches(model: GlobalModel, table: Any, owner: str) -> Iterator[Table]:
+    for batch in open_table(table, owner).batches():
+        yield read_table(batch, owner, model.levels)
 
 
 def known_columns(model: GlobalModel, table: Table) -> Table:

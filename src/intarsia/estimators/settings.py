@@ -5,7 +5,7 @@ The table is used by the estimators, :func:`intarsia.cluster`, the command line 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Protocol
@@ -271,3 +271,13 @@ def _shown(value: Any) -> str:
     if value is None or isinstance(value, str | Real):
         return repr(value)
     return f"the class {value.__name__}" if isinstance(value, type) else f"an object of type {type(value).__name__}"
+
+
+def for_each(setting: Any, keys: Sequence[Hashable], name: str) -> dict[str, Any]:
+    """Return a setting by participant: the same for all, or that of a mapping (None where it has no entry)."""
+    if not isinstance(setting, Mapping):
+        return {str(key): setting for key in keys}
+    unknown = [key for key in setting if key not in keys]
+    if unknown:
+        raise SettingError(f"{name} names {len(unknown)} participant(s) that have no table: {quote(unknown)}.")
+    return {str(key): setting.get(key) for key in keys}

@@ -8,75 +8,49 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from intarsia._files import write_atomically
-from intarsia.exceptions import InputError, ProtocolError, SettingError, quote
+from intarsia.exceptions import ProtocolError, SettingError
 from intarsia.federation.site_settings import LocalSettings, read_settings
 from intarsia.participant import Gate, Journal, Responder, participant_for
 from intarsia.participant.registry import clusterer_from_text
 from intarsia.protocol import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode, tag_of
 from intarsia.results.label_file import write_labels
-from intarsia.tables import ParquetTable, take_in
-from intarsia.tables.files import NEED_ALL_ROWS, Source, large, read, sources
+from intarsia.tables import Opened, open_table
+from intarsia.tables.open import Ids, needs_all_rows
 
 LABELS, FOLDER_OF_LABELS = "labels.csv", "labels"
 _RUN = re.compile(r"[0-9a-f]{16}")
 
 
-class Rows(NamedTuple):
-    """The columns that take part, and what names the rows."""
-
-    columns: dict[str, Any] | ParquetTable
-    ids: Any  # a column, a Parquet table of one column, or None
-
-
-def read_rows(name: str, settings: LocalSettings) -> Rows:
-    """The participant's table, as far as it takes part."""
+def open_rows(name: str, settings: LocalSettings) -> Opened:
+    """Open the participant's table, as far as it takes part."""
     if not settings.table:
         raise SettingError(
             f"participant {name!r} has no table. Hint: intarsia participant serve --kit … --table data.csv"
         )
-    (source,) = sources([f"{name}={settings.table}"])
-    source = Source(name, source.path)
-    whole = settings.local is not None or settings.missing in NEED_ALL_ROWS
-    if not whole and (stored := large(source)) is not None:
-        return _stored_rows(name, settings, stored)
-    columns = read(source, settings.id_column)
-    ids = None
-    if settings.id_column is not None:
-        if settings.id_column not in columns:
-            raise InputError(f"{name!r} has no column {settings.id_column!r}. It has {quote(columns)}.")
-        ids = columns.pop(settings.id_column).to_native()
-    if settings.columns:
-        if missing := [column for column in settings.columns if column not in columns]:
-            raise InputError(f"{name!r} has no column {quote(missing)}. It has {quote(columns)}.")
-        columns = {column: columns[column] for column in settings.columns}
-    return Rows(columns, ids)
+    return open_table(
+        settings.table,
+        name,
+        id_column=settings.id_column,
+        columns=settings.columns or None,
+        all_rows=needs_all_rows(settings.missing, settings.local),
+    )
 
 
-def _stored_rows(name: str, settings: LocalSettings, table: ParquetTable) -> Rows:
-    """The same for a table that is read piece by piece."""
-    names, own = table.column_names, settings.id_column
-    if missing := [column for column in (own, *(settings.columns or ())) if column is not None and column not in names]:
-        raise InputError(f"{name!r} has no column {quote(missing)}. It has {quote(names)}.")
-    kept = settings.columns or [column for column in names if column != own]
-    return Rows(table.only(kept), None if own is None else table.only([own]))
-
-
-def participant_of(
-    name: str, settings: LocalSettings, columns: dict[str, Any] | ParquetTable, journal: Journal | None = None
-) -> Responder:
-    """The participant with these columns, behind its own rules; what it releases goes into the journal."""
-    held = take_in(columns, name, settings.missing)
+def participant_of(settings: LocalSettings, opened: Opened, journal: Journal | None = None) -> Responder:
+    """Return the participant with this table, behind its own rules; what it releases goes into the journal."""
     gate = Gate(settings.release, journal)
-    return participant_for(held, clusterer_from_text(settings.local), settings.metric, settings.missing, gate)
+    local = clusterer_from_text(settings.local)
+    return participant_for(opened.hold(settings.missing), local, settings.metric, settings.missing, gate)
 
 
-def load_participant(name: str, settings: LocalSettings, journal: Journal | None = None) -> tuple[Responder, Any]:
-    """The participant with its table, and what names its rows."""
-    rows = read_rows(name, settings)
-    return participant_of(name, settings, rows.columns, journal), rows.ids
+def load_participant(
+    name: str, settings: LocalSettings, journal: Journal | None = None
+) -> tuple[Responder, Ids | None]:
+    """Return the participant with its table, and its row IDs."""
+    opened = open_rows(name, settings)
+    return participant_of(settings, opened, journal), opened.ids
 
 
 class Site:

@@ -30,7 +30,7 @@ from intarsia.core.units import in_units
 from intarsia.exceptions import LocalAlgorithmError, MissingCellsError, TooFewRowsError, quote
 from intarsia.participant.kmeans import KMeans
 from intarsia.participant.warm_start import Started
-from intarsia.tables.frame import gaps
+from intarsia.tables.missing import columns_with_missing_values
 
 N_INIT = 10
 SILHOUETTE_ROWS = 1000  # a silhouette costs the square of the rows; a sample of this size is close enough to choose K
@@ -180,12 +180,12 @@ class LocalAlgorithm:
     def _gaps(self, rows: Rows) -> str:
         if self.discreet:
             return f"columns: {quote([name for name, there in rows.filled.items() if not there.all()])}"
-        return f"columns, share of rows: {quote(gaps(rows.filled))}"
+        return f"columns, share of rows: {quote(columns_with_missing_values(rows.filled))}"
 
     def _check_complete(self, rows: Rows) -> None:
         if rows.observed.all() or takes_gaps(self.estimator):
             return
-        gappy = gaps(rows.filled)
+        gappy = columns_with_missing_values(rows.filled)
         raise MissingCellsError(
             f"{self.name} needs every cell filled, but {len(gappy)} of {len(rows.filled)} columns have empty ones "
             f"({self._gaps(rows)}). Hint: missing='impute' shows it the column's mean there, missing='drop' only rows "

@@ -46,7 +46,9 @@ from intarsia.protocol import (
 )
 from intarsia.protocol.catalogue import fields_of, rows_behind
 from intarsia.tables import StreamedTable
-from intarsia.tables.frame import Category, Table, without_empty_columns
+from intarsia.tables.categories import Category
+from intarsia.tables.frame import Table
+from intarsia.tables.missing import without_empty_columns
 
 _EXTREMES = ("minmax", "robust")
 _SINGLE_CELLS = ("low", "high", "quantiles")

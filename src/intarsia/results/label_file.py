@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from intarsia._files import write_atomically
 from intarsia.exceptions import InputError
 
+if TYPE_CHECKING:
+    from intarsia.tables.open import Ids
+
 _LINES_AT_A_TIME = 1 << 20
 
 
-def write_labels(path: Path, columns: Mapping[str, Any], ids: Any = None) -> None:
+def write_labels(path: Path, columns: Mapping[str, Any], ids: Ids | None = None) -> None:
     """Write a CSV file of labels completely or not at all; the arguments are those of :func:`label_lines`."""
     write_atomically(path, label_lines(columns, ids))
 
 
-def label_lines(columns: Mapping[str, Any], ids: Any = None) -> Iterator[bytes]:
+def label_lines(columns: Mapping[str, Any], ids: Ids | None = None) -> Iterator[bytes]:
     """Yield the lines of a CSV file, many at a time, beginning with the header.
 
     Parameters
     ----------
     columns : mapping of names to arrays
         ``{"cluster": labels}``, perhaps with more columns of the same length.
-    ids : column or ParquetTable of one column, optional
+    ids : Ids, optional
         What names the rows, in a column called "id". Default: their numbers from 0, in a column called "row".
     """
     import polars as pl
@@ -44,16 +47,12 @@ def label_lines(columns: Mapping[str, Any], ids: Any = None) -> Iterator[bytes]:
         raise InputError(f"there are names of {start} rows and labels of {n}: the table has changed meanwhile.")
 
 
-def _names_of_rows(ids: Any, n: int) -> Iterator[Any]:
+def _names_of_rows(ids: Ids | None, n: int) -> Iterator[Any]:
     """Yield the names of the rows, many at a time."""
     import polars as pl
 
-    from intarsia.tables import ParquetTable
-
-    if isinstance(ids, ParquetTable):
-        yield from (pl.from_arrow(part.column(0)) for part in ids.batches())
-    elif ids is not None:
-        yield ids
+    if ids is not None:
+        yield from (pl.Series(chunk) for chunk in ids.chunks())
     else:
         for start in range(0, max(n, 1), _LINES_AT_A_TIME):
             yield range(start, min(start + _LINES_AT_A_TIME, n))

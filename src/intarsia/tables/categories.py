@@ -175,9 +175,7 @@ def unusable_columns(reasons: Mapping[str, Mapping[str, str]]) -> NonNumericErro
             f"{quote([column])} of " + ", ".join(f"{quote([owner])} ({reasons[owner][column]})" for owner in holders)
             for column, holders in owners.items()
         )
-        text = (
-            f"{len(owners)} column(s) of {len(reasons)} participants are neither numbers nor categories: {names}."
-        )
+        text = f"{len(owners)} column(s) of {len(reasons)} participants are neither numbers nor categories: {names}."
     error = NonNumericError(f"{text} Hint: {'; '.join(_hints(reasons))}.")
     error.columns = reasons
     return error

@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import csv
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -37,19 +38,29 @@ class CsvFile(Source):
 
     n_bytes = 0  # always read as a whole: to parse the text anew in every pass would take longer than the passes
 
-    def __init__(self, path: str | PathLike[str], *, piece: int = PIECE, longest_record: int = LONGEST_RECORD) -> None:
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        separator: str | None = None,
+        piece: int = PIECE,
+        longest_record: int = LONGEST_RECORD,
+    ) -> None:
         self._path, self._piece, self._longest = Path(path), piece, longest_record
-        with reading(self._path, "csv"):
+        with self._reading():
             _check_encoding(self._path)
             header = _first_line(self._path)
-        tabs = self._path.suffix.lower() in _TABS
-        self._separator = "\t" if tabs else max(";,\t|", key=header.count)
+        tabs = "\t" if self._path.suffix.lower() in _TABS else None
+        self._separator = separator or tabs or max(";,\t|", key=header.count)
         names = next(csv.reader([header], delimiter=self._separator), [])
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise DuplicateColumnError(
                 f"{len(repeated)} column(s) of {self._path.name} occur more than once: {quote(repeated)}. "
                 "Hint: rename them."
             )
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return reading(self._path, "csv", ", that quotation marks inside cells are doubled")
 
     @property
     def kinds(self) -> Mapping[str, str]:
@@ -64,7 +75,7 @@ class CsvFile(Source):
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Yield all rows, some thousands at a time, as polars tables."""
-        with reading(self._path, "csv"):
+        with self._reading():
             for text in self._pieces():
                 piece = self._parse(text, schema_overrides=self._types, infer_schema_length=0)
                 yield piece if columns is None else piece.select(columns)
@@ -93,7 +104,7 @@ class CsvFile(Source):
         import polars as pl
 
         types: dict[str, set[pl.DataType]] = {}
-        with reading(self._path, "csv"):
+        with self._reading():
             for text in self._pieces():
                 kinds = dict(self._parse(text, infer_schema_length=None, n_rows=0).schema)
                 texts = [name for name, kind in kinds.items() if kind == pl.String]  # or columns without any value
@@ -186,7 +197,11 @@ class _Scan(NamedTuple):
 
 def _scan(text: bytes, *, quoted: bool) -> _Scan:
     if _QUOTE not in text:
-        return _Scan(0, text.find(_LINE_END), quoted=True) if quoted else _Scan(text.rfind(_LINE_END) + 1, -1, quoted=False)
+        return (
+            _Scan(0, text.find(_LINE_END), quoted=True)
+            if quoted
+            else _Scan(text.rfind(_LINE_END) + 1, -1, quoted=False)
+        )
     letters = np.frombuffer(text, dtype=np.uint8)
     inside = np.logical_xor.accumulate(letters == ord(_QUOTE)) ^ quoted
     breaks = np.flatnonzero(letters == ord(_LINE_END))

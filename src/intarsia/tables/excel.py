@@ -16,7 +16,7 @@ def read_excel(path: str | PathLike[str]) -> Any:
     import polars as pl
 
     with reading(Path(path), "excel"):
-        return pl.read_excel(path)
+        return pl.read_excel(Path(path))
 
 
 register_source("excel", read_excel, suffixes=(".xlsx", ".xls", ".xlsb", ".ods"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from importlib.util import find_spec
 from os import PathLike
 from typing import Any
 
@@ -233,9 +234,9 @@ def check_magnitudes(owner: str, names: Sequence[str], huge: BoolArray, spread: 
     """Raise an error if values are too large, or too close together, to compute with."""
     if huge.any():
         raise NonFiniteError(
-            f"{int(huge.sum())} column(s) of {owner!r} hold values that are infinite (inf) or beyond {LARGEST:g}: "
+            f"{int(huge.sum())} column(s) of {owner!r} have values that are infinite (inf) or beyond {LARGEST:g}: "
             f"{quote(name for name, bad in zip(names, huge, strict=True) if bad)}. "
-            "Hint: replace them, make them missing values if they are unknown, or use larger units."
+            "Hint: correct them, make them missing values if they are unknown, or use larger units."
         )
     minute = np.asarray((spread > 0) & (spread < 1 / LARGEST))
     if minute.any():
@@ -351,12 +352,9 @@ def native_table(columns: Mapping[str, Any], backend: str) -> Any:
     """Return columns as a table of an installed library."""
     if backend not in BACKENDS:
         raise SettingError(f"backend must be one of {BACKENDS}. Got {backend!r} instead.")
-    try:
-        frame: Any = nw.from_dict(dict(columns), backend=backend)  # type: ignore[arg-type]  # checked just above
-    except ModuleNotFoundError:
-        raise SettingError(
-            f"backend={backend!r} needs {backend}, which is not installed. Hint: pip install {backend}."
-        ) from None
+    if find_spec(backend) is None:
+        raise SettingError(f"backend={backend!r} needs {backend}, which is not installed. Hint: pip install {backend}.")
+    frame: Any = nw.from_dict(dict(columns), backend=backend)  # type: ignore[arg-type]  # checked just above
     return frame.to_native()
 
 

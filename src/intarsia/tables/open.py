@@ -26,7 +26,7 @@ from intarsia.tables.frame import (
 )
 from intarsia.tables.missing import settle_missing
 from intarsia.tables.names import is_valid_text
-from intarsia.tables.source import Source, batch_columns, check_columns, format_of, suffixes
+from intarsia.tables.source import Source, as_table, batch_columns, check_columns, format_of, suffixes
 from intarsia.tables.streamed import StreamedTable
 from intarsia.tables.survey import kinds_in, open_stream
 
@@ -115,7 +115,7 @@ class Opened:
 
     def batches(self) -> Iterator[Any]:
         """Yield all rows as tables in memory: one, or one per batch."""
-        yield from self.table.batches() if self.is_streamed else (self.table,)
+        yield from map(as_table, self.table.batches()) if self.is_streamed else (self.table,)
 
 
 def row_id_columns(table: AnyTable) -> list[str]:
@@ -198,6 +198,11 @@ def _memory_limit() -> int:
     if not text.isdecimal():
         raise SettingError(f"{LIMIT_VARIABLE} must be a number of bytes. Got {text!r} instead.")
     return int(text)
+
+
+def needs_all_rows(missing: Any, local: Any = None) -> bool:
+    """Return whether these settings of a participant need all rows in memory."""
+    return local is not None or missing in NEED_ALL_ROWS
 
 
 def is_openable(table: Any) -> bool:

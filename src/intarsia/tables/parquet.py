@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from intarsia.exceptions import DuplicateColumnError, InputError, SettingError, quote
 from intarsia.tables.frame import CATEGORIES, kinds_of
 from intarsia.tables.names import PANDAS_INDEX, check_names
-from intarsia.tables.source import TEXT, Source, check_columns, reading, register_source
+from intarsia.tables.source import TEXT, Source, check_columns, not_found, reading, register_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,7 +164,7 @@ def _files(path: Path) -> tuple[_File, ...]:
     import pyarrow.parquet as pq
 
     if not path.exists():
-        raise InputError(f"{path} not found.")
+        raise not_found(path)
     paths = sorted(_parquet_in(path)) if path.is_dir() else [path]
     if not paths:
         raise InputError(f"{path} has no Parquet file in it ({', '.join(SUFFIXES)}).")

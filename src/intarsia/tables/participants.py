@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, ValuesView
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from intarsia.exceptions import InputError, NonNumericError, TableTypeError, quo
 from intarsia.tables.categories import unusable_columns
 from intarsia.tables.frame import is_table
 from intarsia.tables.names import column_names, is_valid_text
-from intarsia.tables.open import exists, is_openable
+from intarsia.tables.open import AnyTable, exists, is_openable, open_table
 
 _MOST_ERRORS = 5
 
@@ -74,7 +74,7 @@ def _check_not_cells(by_key: Mapping[Hashable, Any]) -> None:
     if single and not any(is_openable(value) for value in by_key.values()):
         types = sorted({type(by_key[key]).__name__ for key in single})
         raise TableTypeError(
-            f"{len(single)} of {len(by_key)} entries of the mapping are single values ({', '.join(types)}): {quote(single)}. "
+            f"{len(single)} of {len(by_key)} entries are single values ({', '.join(types)}): {quote(single)}. "
             "One table needs a list or an array for each column, even for one row; several tables need a table for each "
             f"participant. Hint: pass {{{quote(single[:1])}: [value]}}, or {{'clinic-a': table}}."
         )
@@ -84,7 +84,13 @@ def _is_single_value(value: Any) -> bool:
     return isinstance(value, int | float) or (isinstance(value, str) and not exists(value))
 
 
-def for_all(tables: Mapping[Hashable, Any], action: Callable[[Hashable, Any], Any]) -> dict[Hashable, Any]:
+def check_left_out(columns: Iterable[str], known: Collection[str]) -> None:
+    """Raise an error if a column to leave out is in no table."""
+    if unknown := [column for column in columns if column not in known]:
+        raise InputError(f"{len(unknown)} column(s) to leave out are in no table: {quote(unknown)}.")
+
+
+def for_all(tables: Mapping[Any, Any], action: Callable[[Hashable, Any], Any]) -> dict[Hashable, Any]:
     """Return the result of an action by participant; errors about several participants are raised as one."""
     results, errors = {}, Errors()
     for key, table in tables.items():
@@ -92,6 +98,11 @@ def for_all(tables: Mapping[Hashable, Any], action: Callable[[Hashable, Any], An
             results[key] = action(key, table)
     errors.raise_all()
     return results
+
+
+def hold_all(tables: Mapping[Hashable, Any], missing: Mapping[str, str | None]) -> dict[Hashable, AnyTable]:
+    """Return what every participant holds; ``missing`` says by participant how its missing values are treated."""
+    return for_all(tables, lambda key, table: open_table(table, str(key)).hold(missing[str(key)] or "observed"))
 
 
 class Errors:
@@ -113,14 +124,18 @@ class Errors:
         if not self._errors:
             return
         errors = list(self._errors.values())
-        unusable = {owner: e.columns for owner, e in self._errors.items() if isinstance(e, NonNumericError)}
+        unusable = {
+            owner: e.columns for owner, e in self._errors.items() if isinstance(e, NonNumericError) and e.columns
+        }
         if len(unusable) == len(errors):
             reasons = {owner: reasons for columns in unusable.values() for owner, reasons in columns.items()}
             raise NonNumericError(str(unusable_columns(reasons)) + hint) from errors[0]
         if len(errors) == 1:
             raise errors[0]
         parts = [str(error).partition(" Hint: ")[::2] for error in errors]
-        more = f" {len(errors) - _MOST_ERRORS} more participants have such errors." if len(errors) > _MOST_ERRORS else ""
+        more = (
+            f" {len(errors) - _MOST_ERRORS} more participants have such errors." if len(errors) > _MOST_ERRORS else ""
+        )
         hints = dict.fromkeys(text for _, text in parts[:_MOST_ERRORS] if text)
         kinds = {type(error) for error in errors}
         kind = kinds.pop() if len(kinds) == 1 else InputError

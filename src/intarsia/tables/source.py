@@ -174,19 +174,24 @@ def suffixes() -> list[str]:
     return [suffix for kind in _FORMATS.values() for suffix in kind.suffixes]
 
 
+def not_found(path: Path) -> InputError:
+    """Return the error about a file that does not exist."""
+    return InputError(f"{path} not found. Hint: a relative path starts at the folder in which Python runs.")
+
+
 @contextmanager
-def reading(path: Path, kind: str) -> Iterator[None]:
-    """Replace a reader's own error, whose text may quote values."""
+def reading(path: Path, kind: str, hint: str = "") -> Iterator[None]:
+    """Replace a reader's own error, whose text may quote values; ``hint`` is one more thing to check."""
     try:
         yield
     except InputError:
         raise
     except FileNotFoundError:
-        raise InputError(f"{path} not found.") from None
+        raise not_found(path) from None
     except Exception as error:
         raise InputError(
             f"{path.name} cannot be read as {kind}: {type(error).__name__}. "
-            "Hint: check that the file is complete and that its ending fits its type."
+            f"Hint: check that the file is complete{hint}, and that its ending fits its type."
         ) from error
 
 
@@ -203,6 +208,15 @@ def batch_columns(batch: Any) -> dict[str, Any]:
     names = column_names(batch)
     assert names is not None
     return columns_of(batch, names, "batch")
+
+
+def as_table(batch: Any) -> Any:
+    """Return a batch as a table: pyarrow's record batches are of another type than its tables."""
+    if not hasattr(batch, "to_struct_array") or hasattr(batch, "to_batches"):
+        return batch
+    import pyarrow as pa
+
+    return pa.Table.from_batches([batch])
 
 
 def numbers_of(column: Any) -> FloatArray:
