@@ -16,7 +16,7 @@ from intarsia.protocol import (
     Refined,
     Refinement,
 )
-from intarsia.protocol.catalogue import Held, differences, fields_of, rows_behind
+from intarsia.protocol.catalogue import Field, differences, fields_of, rows_behind
 
 
 def _summary(**more):
@@ -35,9 +35,9 @@ def test_every_field_is_counted_and_what_is_not_there_is_withheld():
     held = {
         h.path: h for h in fields_of(_summary(densities=(GaussianDensity(np.ones(2)), GaussianDensity(np.ones(1)))))
     }
-    assert held["values"] == Held("values", 4, 32)
-    assert held["features"] == Held("features", 2, 7)
-    assert held["moments"] == Held("moments", None, 0)
+    assert held["values"] == Field("values", 4, 32)
+    assert held["features"] == Field("features", 2, 7)
+    assert held["moments"] == Field("moments", None, 0)
     assert held["low"].entries is None
     assert "protocol" not in held
     several = [
@@ -50,13 +50,14 @@ def test_every_field_is_counted_and_what_is_not_there_is_withheld():
 
 def test_levels_count_their_column_and_themselves():
     description = Description(features=("age",), n_rows=3, levels={"sex": ("f", "m")})
-    assert Held("levels", 3, 5) in list(fields_of(description))
+    assert Field("levels", 3, 5) in list(fields_of(description))
 
 
 def test_rows_behind_are_the_fewest_that_any_entry_has():
     behind = rows_behind(_summary())
-    assert (behind["values"], behind["counts"], behind["sizes"], behind["filled"], behind["low"]) == (4, 4, 5, 12, 1)
-    moments = Moments(np.array([9.0, 3.0]), np.zeros(2), np.zeros(2))
+    assert (behind["values"], behind["counts"], behind["sizes"], behind["filled"]) == (4, 4, 5, 12)
+    assert "low" not in behind  # it was not sent
+    moments = Moments(np.array([9.0, 3.0]), np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(2))
     behind = rows_behind(Description(features=("a", "b"), n_rows=9, moments=moments))
     assert (behind["moments.mean"], behind["moments.low"], behind["n_rows"]) == (3, 1, 9)
     refined = Refined(np.zeros((2, 1)), np.array([[0.0], [6.0]]), np.array([0, 8]), 1.0)

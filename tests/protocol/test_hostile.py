@@ -24,7 +24,6 @@ from intarsia.exceptions import IntarsiaError, ProtocolError
 from intarsia.federation.site import Site
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.participant import Gate, Journal, Participant
-from intarsia.participant.limits import most_centres
 from intarsia.privacy.policy import OPEN, ReleasePolicy
 from intarsia.protocol import (
     Assign,
@@ -42,6 +41,7 @@ from intarsia.protocol import (
     encode,
 )
 from intarsia.protocol.catalogue import fields_of, rows_behind
+from intarsia.protocol.centres import most_centres
 from intarsia.results.outcome import RunRecord
 from intarsia.results.stored import stored_from
 from intarsia.results.stored_checks import problems_of
@@ -266,16 +266,16 @@ def asked_of(moments, who, kind):
 @pytest.mark.parametrize(
     ("kind", "fields", "why"),
     [
-        (Summarize, {"n_local_clusters": 2**60}, "not 1 to 1000"),
-        (Summarize, {"n_local_clusters": -1}, "not 1 to 1000"),
-        (Summarize, {"n_local_clusters": None, "n_clusters": None, "max_local_clusters": 2**40}, "not 1 to 1000"),
-        (Summarize, {"n_local_clusters": None, "n_clusters": 2**62}, "not 1 to 1000"),
+        (Summarize, {"n_local_clusters": 2**60}, "between 1 and 1000"),
+        (Summarize, {"n_local_clusters": -1}, "between 1 and 1000"),
+        (Summarize, {"n_local_clusters": None, "n_clusters": None, "max_local_clusters": 2**40}, "between 1 and 1000"),
+        (Summarize, {"n_local_clusters": None, "n_clusters": 2**62}, "between 1 and 1000"),
         (Summarize, {"seed": -1}, "seed"),
         (Summarize, {"density": "row"}, "density"),
-        (Summarize, {"scale": "rows"}, "units"),
-        (Describe, {"scale": "rows"}, "units"),
-        (Refine, {"min_points": -5}, "nearest"),
-        (Refine, {"max_iter": 0}, "iteration"),
+        (Summarize, {"scale": "rows"}, "scale"),
+        (Describe, {"scale": "rows"}, "scale"),
+        (Refine, {"min_points": -5}, "min_points"),
+        (Refine, {"max_iter": 0}, "max_iter"),
         (Refine, {"round": -1}, "round"),
         (Refine, {"seed": -(2**63)}, "seed"),
         (Refine, {"rivals": ()}, "sets"),
@@ -378,7 +378,7 @@ def test_somebody_with_a_thousand_clusters_is_the_most_that_is_grouped(moments):
     wide = {name: getattr(reply, name)[many] for name in ("values", "counts", "sizes", "low", "high", "fidelity")}
     densities = tuple(reply.densities[k] for k in many)
     lie = changed(reply, n_rows=10**6, filled=reply.filled * 0 + 10**6, densities=densities, **wide)
-    with pytest.raises(ProtocolError, match="'alpha'.*more than 1000"):
+    with pytest.raises(ProtocolError, match="'alpha'.*at most 1000"):
         moment.algorithm.advance(moment.state, honest | {"alpha": lie})
 
 

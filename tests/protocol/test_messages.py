@@ -116,7 +116,7 @@ def test_another_protocol_version_is_refused_by_number():
 
 
 def test_objects_do_not_travel():
-    with pytest.raises(ProtocolError, match="cannot hold"):
+    with pytest.raises(ProtocolError, match="cannot contain"):
         encode(Labelled(sizes=np.array([object()])))
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from intarsia.coordinator.gather import check_description, check_statistics, checked_spread, replies_of
+from intarsia.coordinator.gather import check_statistics, checked, replies_of
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.densities.base import Density
 from intarsia.core.distances import Extent, Metric
@@ -293,8 +293,6 @@ class Roll(NamedTuple):
     def heard(self, replies: Mapping[str, Reply]) -> Roll:
         """With what came from those who had been silent."""
         came = replies_of(Description, replies, self.silent)
-        for name, reply in came.items():
-            check_description(name, reply)
         silent = tuple(name for name in self.silent if name not in came)
         return self._replace(described={**self.described, **came}, silent=silent)
 
@@ -465,7 +463,7 @@ def spread_of(study: Study, labelled: Mapping[str, Labelled], n_clusters: int) -
     counts, squares = np.zeros((n_clusters, len(study.space))), np.zeros((n_clusters, len(study.space)))
     for name in filter(labelled.__contains__, study.participants):
         index = study.index(name)
-        own_counts, own_squares = checked_spread(name, labelled[name], (n_clusters, len(index)))
+        own_counts, own_squares = checked(name, labelled[name].spread, n_clusters, len(index))
         counts[:, index] += own_counts
         squares[:, index] += own_squares
     return squares / np.maximum(counts, 1.0), counts

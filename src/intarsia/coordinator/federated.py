@@ -35,11 +35,8 @@ from intarsia.coordinator.base import (
     unpacked_densities,
 )
 from intarsia.coordinator.gather import (
-    check_centroids,
-    check_densities,
-    check_rows,
     check_senders,
-    check_summary,
+    checked,
     replies_of,
     sizes_of,
 )
@@ -270,7 +267,8 @@ class FederatedAlgorithm:
         everybody, roll = self._with_new(study, roll)
         study = self._present(study, summaries)
         gathered = self._gathered(study, summaries)
-        check_densities(summaries, "gaussian_diagonal")
+        for name, summary in summaries.items():
+            checked(name, summary.check_densities, "gaussian_diagonal")
         densities = unpacked_densities(study, gathered, summaries, original_units=False)
         seen = gathered.centroids.seen
         extent = extent_of_densities(densities, seen, DEVIATIONS)
@@ -302,7 +300,6 @@ class FederatedAlgorithm:
 
     def _gathered(self, study: Study, summaries: Mapping[str, LocalSummary]) -> Gathered:
         for name, summary in summaries.items():
-            check_summary(name, summary)
             if summary.features != study.features[name]:
                 other = f"participant {name!r} summarised other features than it had described"
                 raise about(name, ProtocolError(other))
@@ -421,7 +418,7 @@ class FederatedAlgorithm:
     def _refined(self, run: Run, replies: Mapping[str, Refinement]) -> Step:
         kind, number, n_rows = self._kind_of_next(run), len(run.rounds) + 1, run.n_rows
         for name, reply in replies.items():
-            check_rows(name, reply, n_rows[name])
+            checked(name, reply.check_rows, n_rows[name])
             if len(reply.refined) != len(run.candidates):
                 few = f"participant {name!r} answered {len(reply.refined)} of {len(run.candidates)} questions"
                 raise about(name, ProtocolError(few))
@@ -543,7 +540,7 @@ def _merge_refinements(study: Study, refined: Mapping[str, Refined], n_clusters:
     stacked_values, stacked_counts = [], []
     for name, reply in refined.items():
         index = study.index(name)
-        check_centroids(name, reply, (n_clusters, len(index)))
+        checked(name, reply.check_shape, (n_clusters, len(index)))
         values, counts = np.zeros((n_clusters, len(study.space))), np.zeros((n_clusters, len(study.space)))
         values[:, index], counts[:, index] = reply.values, reply.counts
         stacked_values.append(values)

@@ -34,14 +34,7 @@ from intarsia.coordinator.base import (
     summaries_of,
     unpacked_densities,
 )
-from intarsia.coordinator.gather import (
-    check_densities,
-    check_senders,
-    check_summary,
-    checked_spread,
-    replies_of,
-    sizes_of,
-)
+from intarsia.coordinator.gather import check_senders, checked, replies_of, sizes_of
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.densities.base import Density, family_of
 from intarsia.core.densities.exact_force import exact_forces
@@ -174,8 +167,7 @@ class OneShotAlgorithm:
 
     def _summarized(self, summaries: Mapping[str, LocalSummary], asked: Sequence[str]) -> Step:
         for name, summary in summaries.items():
-            check_summary(name, summary)
-        check_densities(summaries, self.density)
+            checked(name, summary.check_densities, self.density)
         described = {name: _columns_of(summary) for name, summary in summaries.items()}
         study = make_study(described, self.scale, allow_partial=self.allow_partial)
         gathered = _in_common_units(study, gather(study, summaries))
@@ -383,7 +375,7 @@ def _with_late(study: Study, outcome: Outcome, roll: Roll, replies: Mapping[str,
     for own, name in zip(filled, late, strict=True):
         reply, index = replies.get(name), study.index(name)
         if isinstance(reply, Labelled):
-            counts, _ = checked_spread(name, reply, (len(model.centroids), len(index)))
+            counts, _ = checked(name, reply.spread, len(model.centroids), len(index))
             inside = index < len(model.space)
             own[index[inside]] = np.minimum(counts.sum(axis=0)[inside], rows[name]).astype(np.intp)
     return replace(

@@ -6,7 +6,8 @@ from intarsia.core.distances import Metric
 from intarsia.participant.base import Responder
 from intarsia.participant.responder import Participant
 from intarsia.participant.streamed import StreamedParticipant
-from intarsia.privacy.gate import Gate, Journal
+from intarsia.privacy.gate import Gate
+from intarsia.privacy.journal import Journal
 from intarsia.tables import StreamedTable
 from intarsia.tables.frame import Table
 

@@ -18,8 +18,8 @@ from intarsia.core.types import FloatArray, IntArray
 from intarsia.core.units import Statistics
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, TooFewRowsError
 from intarsia.participant.clusterers import Chosen, LocalAlgorithm, Rows, Units, choose_labels
-from intarsia.participant.limits import check_asked
-from intarsia.privacy.gate import Cells, Gate
+from intarsia.privacy.gate import Gate
+from intarsia.privacy.pipeline import Cells
 from intarsia.protocol import (
     MOST_JOINT_LEVELS,
     MOST_SETS,
@@ -66,17 +66,17 @@ class Responder(ABC):
         """Answer a request, or say why not: in names and counts only, whatever went wrong."""
         self.last_error = None
         try:
-            check_asked(self.name, request)
             self._gate.admit(request)
             return self._gate.release(request, self._answer(request), self._cells)
         except IntarsiaError as error:
             self.last_error = error
-            return Failure(error=type(error).__name__, message=_about(self.name, error))
+            failure = Failure(error=type(error).__name__, message=_about(self.name, error))
         except Exception as error:  # noqa: BLE001  (the text of a foreign exception may hold data, so it stays here)
             self.last_error = error
             kind, what = type(error).__name__, type(request).__name__
             message = f"participant {self.name!r} failed with a {kind} while answering {what}"
-            return Failure(error=LocalAlgorithmError.__name__, message=message)
+            failure = Failure(error=LocalAlgorithmError.__name__, message=message)
+        return self._gate.pipeline.record(request, failure)
 
     @abstractmethod
     def _answer(self, request: Any) -> Reply:

@@ -28,9 +28,9 @@ from intarsia.core.units import choose_units, in_units, own_units, statistics_of
 from intarsia.exceptions import ProtocolError
 from intarsia.participant.base import Responder, as_moments, sizes_of, units_of
 from intarsia.participant.clusterers import LEFT_OUT, NOISE, Chosen, LocalAlgorithm, Rows, Units
-from intarsia.participant.limits import MOST_ITERATIONS, most_centres
 from intarsia.participant.summary import summarize
-from intarsia.privacy.gate import Cells, Crossing, Gate, crossing
+from intarsia.privacy.gate import Crossing, Gate, crossing
+from intarsia.privacy.pipeline import Cells
 from intarsia.protocol import (
     Assign,
     Centres,
@@ -47,6 +47,8 @@ from intarsia.protocol import (
     Summarize,
     encode,
 )
+from intarsia.protocol.centres import most_centres
+from intarsia.protocol.refine import MOST_ITERATIONS
 from intarsia.tables.frame import Table
 
 

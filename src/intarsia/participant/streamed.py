@@ -39,9 +39,9 @@ from intarsia.core.units import choose_units, in_units, own_units
 from intarsia.exceptions import LocalAlgorithmError, MissingCellsError, ProtocolError
 from intarsia.participant.base import Responder, as_moments, units_of
 from intarsia.participant.clusterers import LocalAlgorithm, Rows
-from intarsia.participant.limits import MOST_ITERATIONS, most_centres
 from intarsia.participant.summary import categories_of, closeness_of
-from intarsia.privacy.gate import Cells, Crossing, Gate
+from intarsia.privacy.gate import Crossing, Gate
+from intarsia.privacy.pipeline import Cells
 from intarsia.protocol import (
     Assign,
     Columns,
@@ -58,7 +58,9 @@ from intarsia.protocol import (
     Summarize,
     encode,
 )
+from intarsia.protocol.centres import most_centres
 from intarsia.protocol.densities import packed
+from intarsia.protocol.refine import MOST_ITERATIONS
 from intarsia.tables import StreamedTable, TablePieces
 
 _TOLERANCE = 1e-4  # of the mean variance: how far centres may move in the last pass, as scikit-learn has it

@@ -7,119 +7,34 @@ small is hidden, counts are rounded, and a last look makes sure). What left is w
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from hashlib import sha256
-from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from intarsia._files import lock
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, counts_of_rows, merge
 from intarsia.core.distances import Extent, extent_of, nearest_centre, rescaled_distances
 from intarsia.core.grouping.agglomeration import renumber
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.exceptions import ReleaseError, TooFewRowsError, quote
+from intarsia.exceptions import TooFewRowsError, quote
 from intarsia.participant.clusterers import LEFT_OUT, Rows
+from intarsia.privacy.journal import Journal
+from intarsia.privacy.pipeline import Cells, Pipeline
 from intarsia.privacy.policy import OPEN, ReleasePolicy
 from intarsia.protocol import (
-    Array,
-    Describe,
-    Description,
-    Labelled,
-    LocalSummary,
-    Refine,
     Refined,
-    Refinement,
     Reply,
     Request,
-    Summarize,
-    encode,
-    tag_of,
 )
-from intarsia.protocol.catalogue import fields_of, rows_behind
 from intarsia.tables import StreamedTable
 from intarsia.tables.categories import Category
 from intarsia.tables.frame import Table
 from intarsia.tables.missing import without_empty_columns
 
-_EXTREMES = ("minmax", "robust")
-_SINGLE_CELLS = ("low", "high", "quantiles")
 _ANY_COVARIANCE = ("gaussian_full", "gaussian_low_rank")
-_COUNTED = ("query.summarize", "query.refine", "query.label", "query.assign")
-_FEWEST_ASKED = 5  # questions of a kind, and rounds with several sets of centroids, that every study may need
-
-
-class Journal:
-    """What left, one line of JSON each, written at once and for good. A study has one at each participant.
-
-    Beside it, in a file of the same name and ``.asked``, stand the questions that are counted, also those whose answer was
-    a failure.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._asked = path, path.with_name(f"{path.name}.asked")
-
-    def entries(self) -> Iterator[dict[str, Any]]:
-        """What was written so far; a line that was cut off is not one."""
-        return _lines(self._path)
-
-    def asked(self) -> Iterator[dict[str, Any]]:
-        """The questions that were counted so far."""
-        yield from _lines(self._path)
-        yield from _lines(self._asked)
-
-    def append(self, entry: Mapping[str, Any]) -> None:
-        """One more line, on disk before anything leaves."""
-        with self._path.open("ab+") as file:
-            _append(file, entry)
-
-    @contextmanager
-    def alone(self) -> Iterator[IO[bytes]]:
-        """Nobody else counts meanwhile, also no other process; a line about what is asked goes into the file given."""
-        with self._asked.open("ab+") as file:
-            lock(file.fileno())
-            yield file
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.exists():
-        return
-    for line in path.read_bytes().splitlines():
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
-            yield entry
-
-
-def _append(file: IO[bytes], entry: Mapping[str, Any]) -> None:
-    line = json.dumps(entry, ensure_ascii=False) + "\n"
-    file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
-    whole = file.read(1) in {b"", b"\n"}
-    file.write((line if whole else "\n" + line).encode())
-    file.flush()
-    os.fsync(file.fileno())
-
-
-class Cells(NamedTuple):
-    """How many rows there are, and how many cells of every feature are filled."""
-
-    n_rows: int
-    filled: IntArray
-
-    @classmethod
-    def of(cls, observed: BoolArray) -> Cells:
-        """Of rows × features."""
-        return cls(len(observed), observed.sum(axis=0))
 
 
 class Crossing(NamedTuple):
@@ -141,12 +56,9 @@ class Gate:
 
     def __init__(self, policy: ReleasePolicy = OPEN, journal: Journal | None = None) -> None:
         self.policy = policy
-        self._journal = journal
+        self.pipeline = Pipeline(policy, journal)
         self._left_out: Counter[str] = Counter()
         self._now: Counter[str] = Counter()
-        # questions are counted across restarts; the same one asked again is the same
-        self._asked: dict[str, set[str]] = {kind: set() for kind in _COUNTED}
-        self._trials: set[str] = set()
 
     @property
     def fewest(self) -> int:
@@ -223,64 +135,9 @@ class Gate:
         return Category(tuple(category.levels[k] for k in kept), new[category.codes])
 
     def admit(self, request: Request) -> None:
-        """Refuse what the rules forbid; what is not refused counts, whatever comes of it."""
+        """Refuse what the policy forbids, and count the rest."""
         self._now = Counter(self._left_out)
-        policy = self.policy
-        match request:
-            case Describe(scale=scale) | Summarize(scale=scale) if scale in _EXTREMES and not policy.allow_extremes:
-                raise ReleaseError(f"units {scale!r} need single cells, which the release rules here do not let out.")
-            case Summarize(bounding_boxes=True) if not policy.allow_extremes:
-                raise ReleaseError("bounding boxes are single cells, which the release rules here do not let out.")
-            case Summarize(density="discrete") if not policy.allow_discrete:
-                raise ReleaseError("discrete densities tell of single rows, which the release rules here keep back.")
-            case _:
-                pass
-        self._count(request)
-
-    def _count(self, request: Request) -> None:
-        """Sums over rows that the asker chooses can be subtracted from each other: no more are told than a study needs.
-
-        Several jobs may ask at the same time, so what they were asked is read again, and this question written down before
-        anybody else may look, and before it is answered.
-        """
-        most, kind = self.policy.max_rounds, tag_of(request)
-        if most is None or kind not in self._asked:
-            return
-        alone: AbstractContextManager[IO[bytes] | None] = (
-            nullcontext() if self._journal is None else self._journal.alone()
-        )
-        with alone as file:
-            for entry in () if self._journal is None else self._journal.asked():
-                if entry.get("request") in self._asked:
-                    self._asked[entry["request"]].add(str(entry.get("digest")))
-                if entry.get("sets", 1) != 1:
-                    self._trials.add(str(entry.get("digest")))
-            digest = digest_of(request)
-            if digest in self._asked[kind]:
-                return
-            self._check_number(request, most)
-            self._asked[kind].add(digest)
-            sets = len(request.rivals) if isinstance(request, Refine) else 1
-            if sets != 1:
-                self._trials.add(digest)
-            if file is not None:
-                _append(file, {"time": _now(), "request": kind, "digest": digest, "sets": sets})
-
-    def _check_number(self, request: Request, most: int) -> None:
-        kind = tag_of(request)
-        if isinstance(request, Refine) and len(request.rivals) > 1:
-            trials = max(most // 2, _FEWEST_ASKED)  # each holds as many sums as several rounds
-            if len(self._trials) >= trials:
-                raise ReleaseError(
-                    f"{trials} rounds with several sets of centroids were answered in this study, as many as the release "
-                    "rules here allow: half of all rounds. Hint: max_rounds, or n_rivals=0."
-                )
-        most = most if isinstance(request, Refine) else max(most, _FEWEST_ASKED)
-        if len(self._asked[kind]) >= most:
-            what = "rounds" if isinstance(request, Refine) else f"questions of the kind {kind}"
-            raise ReleaseError(
-                f"{most} {what} were answered in this study, as many as the release rules here allow. Hint: max_rounds."
-            )
+        self.pipeline.admit(request)
 
     def density(self, kind: str) -> str:
         """The kind of density to fit: as rich as points allow, unless the rules let any out."""
@@ -362,124 +219,8 @@ class Gate:
         return tuple(told)
 
     def release(self, request: Request, reply: Reply, cells: Cells) -> Reply:
-        """What may leave of a reply about rows of which so many cells are there; written down before it does."""
-        match reply:
-            case Refinement():
-                reply = msgspec.structs.replace(reply, refined=tuple(self._refined(p, cells) for p in reply.refined))
-            case Labelled():
-                reply = self._labelled(reply, cells)
-            case _:
-                pass
-        if self.policy.round_counts_to > 1:
-            reply = self._rounded(reply)
-        if isinstance(reply, Description | LocalSummary | Refinement | Labelled):
-            told = {what: n for what, n in sorted(self._now.items()) if n}
-            reply = msgspec.structs.replace(reply, suppressed=told)
-        self._check(reply)
-        self._write_down(request, reply)
-        return reply
-
-    def _refined(self, part: Refined, cells: Cells) -> Refined:
-        hidden, few = self._hidden(part.sizes, part.counts, cells)
-        counts = np.where(few, 0.0, part.counts)
-        gone = hidden | ~(counts > 0).any(axis=1)
-        return msgspec.structs.replace(
-            part, values=np.where(few, 0.0, part.values), counts=counts, sizes=np.where(gone, 0, part.sizes)
-        )
-
-    def _labelled(self, reply: Labelled, cells: Cells) -> Labelled:
-        hidden, few = self._hidden(reply.sizes, reply.counts, cells)
-        sizes = np.where(hidden, 0, reply.sizes)
-        if reply.counts is None or reply.squares is None:
-            return msgspec.structs.replace(reply, sizes=sizes)
-        counts, squares = (np.where(few, 0.0, part) for part in (reply.counts, reply.squares))
-        return msgspec.structs.replace(reply, sizes=sizes, counts=counts, squares=squares)
-
-    def _hidden(self, sizes: IntArray, counts: FloatArray | None, cells: Cells) -> tuple[BoolArray, BoolArray]:
-        """Which groups, and which entries of all groups, are not told of."""
-        hidden = hidden_sizes(sizes, self.fewest, cells.n_rows - int(sizes.sum()))
-        self._now["clusters"] += int(hidden.sum())
-        few = np.repeat(hidden[:, None], 0 if counts is None else counts.shape[1], axis=1)
-        if counts is not None:
-            few = hidden_entries(counts, cells.filled, self.fewest, few)
-            self._now["entries"] += int((few & ~hidden[:, None] & (counts > 0)).sum())
-        return hidden, few
-
-    def _rounded(self, reply: Reply) -> Reply:
-        """Counts of rows and cells, rounded down, so that parts never add up to more than the whole."""
-
-        def down(counts: Array) -> Array:
-            return np.asarray(counts - counts % self.policy.round_counts_to)
-
-        match reply:
-            case Description():
-                moments = reply.moments
-                if moments is not None:
-                    moments = msgspec.structs.replace(moments, count=down(moments.count))
-                return msgspec.structs.replace(reply, n_rows=int(down(np.array(reply.n_rows))), moments=moments)
-            case LocalSummary():
-                rows, moments = int(down(np.array(reply.n_rows))), reply.moments
-                if moments is not None:
-                    moments = msgspec.structs.replace(moments, count=down(moments.count))
-                counted = {name: down(getattr(reply, name)) for name in ("filled", "counts", "sizes")}
-                return msgspec.structs.replace(reply, n_rows=rows, moments=moments, **counted)
-            case Refinement():
-                parts = (
-                    msgspec.structs.replace(part, counts=down(part.counts), sizes=down(part.sizes))
-                    for part in reply.refined
-                )
-                return msgspec.structs.replace(reply, refined=tuple(parts))
-            case Labelled():
-                counts = None if reply.counts is None else down(reply.counts)
-                return msgspec.structs.replace(reply, sizes=down(reply.sizes), counts=counts)
-            case _:
-                return reply
-
-    def _check(self, reply: Reply) -> None:
-        """A last look at what is about to leave, whoever made it."""
-        few = sorted(
-            path for path, rows in rows_behind(reply).items() if 0 < rows < self.fewest and not self._is_allowed(path)
-        )
-        there = {held.path for held in fields_of(reply) if held.entries}
-        if problem := [path for path in few if path in there]:
-            raise ReleaseError(
-                f"{len(problem)} field(s) of {tag_of(reply)} would tell of fewer than {self.fewest} rows: {quote(problem)}."
-            )
-
-    def _is_allowed(self, path: str) -> bool:
-        """Fields that tell of single rows, and that the rules let out all the same."""
-        single_cells = self.policy.allow_extremes and path.rpartition(".")[2] in _SINGLE_CELLS
-        return single_cells or (self.policy.allow_discrete and path.startswith("densities.blocks"))
-
-    def _write_down(self, request: Request, reply: Reply) -> None:
-        if self._journal is None:
-            return
-        behind, raw = rows_behind(reply), encode(reply)
-        self._journal.append(
-            {
-                "time": _now(),
-                "request": tag_of(request),
-                "digest": digest_of(request),
-                "reply": tag_of(reply),
-                "fields": [
-                    {"field": h.path, "entries": h.entries, "bytes": h.n_bytes, "fewest_rows": behind.get(h.path)}
-                    for h in fields_of(reply)
-                    if h.entries is not None
-                ],
-                "suppressed": dict(getattr(reply, "suppressed", {})),
-                "bytes": len(raw),
-                "sha256": sha256(raw).hexdigest(),
-            }
-        )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def digest_of(request: Request) -> str:
-    """Which question it is."""
-    return sha256(encode(request)).hexdigest()
+        """Return what may leave of a reply."""
+        return self.pipeline.release(request, reply, cells, self._now)
 
 
 def hidden_sizes(sizes: IntArray, fewest: int, outside: int = 0) -> BoolArray:

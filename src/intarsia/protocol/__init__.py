@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from intarsia.protocol.catalogue import decode_reply, decode_request
 from intarsia.protocol.centres import Centres, Gaussians
+from intarsia.protocol.checks import MOST_JOINT_LEVELS
 from intarsia.protocol.densities import (
     AnyDensity,
     DirichletDensity,
@@ -15,7 +16,7 @@ from intarsia.protocol.densities import (
 from intarsia.protocol.describe import Describe, Description
 from intarsia.protocol.failure import Failure
 from intarsia.protocol.label import Assign, Label, Labelled
-from intarsia.protocol.layout import MOST_JOINT_LEVELS, Columns, Moments
+from intarsia.protocol.layout import Columns, Moments
 from intarsia.protocol.refine import MOST_SETS, Refine, Refined, Refinement
 from intarsia.protocol.summarize import MOST_LOCAL_CLUSTERS, LocalSummary, Summarize
 from intarsia.protocol.wire import Array, Exchange, Message, Reply, Request, encode, tag_of

@@ -1,58 +1,80 @@
-"""What a message holds, field by field: how many entries, how many bytes, and how few rows stand behind an entry.
+"""The catalogue of messages, derived from their classes: phases, tags, words, and what each field of a message contains.
 
-This is what somebody who answers for the data wants to know of every message, so it is taken from the message itself, not
-from what its author meant to send.
+:func:`register` adds an exchange; nothing else has to be told of it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
-import msgspec
 import numpy as np
 
-from intarsia.exceptions import ProtocolError
-from intarsia.protocol.densities import DiscreteDensity
-from intarsia.protocol.describe import DESCRIBE, Description
-from intarsia.protocol.failure import MOST_TEXT, Failure
-from intarsia.protocol.label import ASSIGN, LABEL, Labelled
-from intarsia.protocol.layout import Moments
-from intarsia.protocol.refine import REFINE, Refinement
-from intarsia.protocol.summarize import SUMMARIZE, LocalSummary
-from intarsia.protocol.wire import Array, Exchange, Message, Reply, Request, decode
+from intarsia.protocol.checks import MOST_ROWS
+from intarsia.protocol.describe import DESCRIBE
+from intarsia.protocol.facts import ITSELF, Fact
+from intarsia.protocol.failure import Failure
+from intarsia.protocol.label import ASSIGN, LABEL
+from intarsia.protocol.refine import REFINE
+from intarsia.protocol.summarize import SUMMARIZE
+from intarsia.protocol.wire import Exchange, Message, Part, Reply, Request, decode, tag_of
 
 _NUMBER = 8  # bytes
-_MOST_ROWS = 2**53  # counts are exact up to here
-_CELLS = 1  # a smallest or largest cell, or a quantile, is some row's
-
-
 _EXCHANGES = [DESCRIBE, SUMMARIZE, REFINE, LABEL, ASSIGN]
+_FAILURE = "the participant could not answer"
+SUPPRESSED = {
+    "columns": "columns with too few observed values, suppressed",
+    "levels": "levels that too few rows have, treated as missing values",
+    "clusters": "clusters with too few rows, merged or suppressed",
+    "entries": "entries of centroids with too few values, suppressed",
+}
+"""What a release policy may suppress, in words."""
 
 
 def register(exchange: Exchange) -> None:
-    """Add an exchange to those that both sides understand."""
+    """Add an exchange to those that a participant and a coordinator understand."""
     _EXCHANGES.append(exchange)
 
 
+def unregister(exchange: Exchange) -> None:
+    """Remove an exchange."""
+    _EXCHANGES.remove(exchange)
+
+
 def exchanges() -> tuple[Exchange, ...]:
-    """All exchanges, in the order in which a run goes through them."""
+    """Return all exchanges, in the order in which a run goes through them."""
     return tuple(_EXCHANGES)
 
 
 def title_of(phase: str) -> str:
-    """Return the title of the exchange of this phase, or the phase itself if there is no such exchange."""
-    return next((exchange.title for exchange in _EXCHANGES if exchange.phase == phase), phase)
+    """Return the title of a phase, or its name if no exchange belongs to it."""
+    return phases().get(phase, phase)
+
+
+def phases() -> dict[str, str]:
+    """Return the title of each phase by its name, in the order of a run."""
+    return {exchange.phase: exchange.title for exchange in _EXCHANGES}
+
+
+def phase_of(request: Request) -> str:
+    """Return the name of the phase to which a request belongs: the last part of its tag."""
+    return tag_of(request).rpartition(".")[2]
+
+
+def is_counted(request: Request) -> bool:
+    """Whether the participant limits the number of different requests of this kind."""
+    return any(exchange.counted for exchange in _EXCHANGES if exchange.request is type(request))
 
 
 def requests() -> tuple[type[Request], ...]:
-    """The classes of all requests."""
+    """Return the classes of all requests."""
     return tuple(exchange.request for exchange in _EXCHANGES)
 
 
 def replies() -> tuple[type[Reply], ...]:
-    """The classes of all replies."""
+    """Return the classes of all replies."""
     return (*dict.fromkeys(exchange.reply for exchange in _EXCHANGES), Failure)
 
 
@@ -64,137 +86,140 @@ def decode_request(data: bytes) -> Request:
 def decode_reply(data: bytes) -> Reply:
     """Return the reply that the bytes contain, or raise a ProtocolError."""
     reply = decode(data, replies())
-    if isinstance(reply, Failure) and max(len(reply.error), len(reply.message)) > MOST_TEXT:
-        raise ProtocolError(f"the text of a failure is longer than {MOST_TEXT} letters")
+    if isinstance(reply, Failure):
+        reply.check()  # nobody asked for it, so nobody else does
     return reply
 
 
+def words_of(tag: str) -> str:
+    """Return what a message with this tag asks or says, in words; an empty text for an unknown tag."""
+    words = {tag_of(Failure): _FAILURE}
+    for exchange in _EXCHANGES:
+        words |= {tag_of(exchange.request): exchange.question, tag_of(exchange.reply): exchange.answer}
+    return words.get(tag, "")
+
+
+def meaning_of(tag: str, path: str) -> str:
+    """Return the meaning of a field of a message in words; an empty text for an unknown field."""
+    fact = _facts_by_tag().get(tag, {}).get(path)
+    return "" if fact is None else fact.meaning
+
+
+def paths_of(kind: type[Part]) -> dict[str, Fact]:
+    """Return the facts of all fields of a message class by their path, as ``moments.count``."""
+    facts = {}
+    hints = get_type_hints(kind)
+    for name, fact in kind.facts().items():
+        facts[name] = fact
+        for part in _parts_in(hints.get(name)):
+            facts |= {f"{name}.{path}": inner for path, inner in paths_of(part).items()}
+    return facts
+
+
+def _facts_by_tag() -> dict[str, dict[str, Fact]]:
+    return {tag_of(kind): paths_of(kind) for kind in (*requests(), *replies())}
+
+
+def _parts_in(hint: Any) -> Iterator[type[Part]]:
+    """The classes of parts that a field of this type may contain."""
+    if isinstance(hint, type) and issubclass(hint, Part):
+        yield hint
+    for inner in get_args(hint):
+        yield from _parts_in(inner)
+
+
 @dataclass(frozen=True)
-class Held:
-    """One field of a message; ``entries`` is None where the message could have held it and does not."""
+class Field:
+    """One field of a message: its path, entries and bytes; ``entries`` is None for an optional field without a value."""
 
     path: str
     entries: int | None
     n_bytes: int
 
 
-def fields_of(message: Request | Reply) -> Iterator[Held]:
-    """Every field that the message holds or could hold, without the version of the list of messages."""
-    for name in type(message).__struct_fields__:
-        if name not in Message.__struct_fields__:
-            yield from _walk(name, getattr(message, name))
+def fields_of(message: Part, prefix: str = "") -> Iterator[Field]:
+    """Yield every field of a message, in depth; a field of several parts once for each part."""
+    for name, value in message.fields():
+        path = prefix + name
+        parts = _parts_of(value)
+        for part in parts:
+            yield from fields_of(part, f"{path}.")
+        if not parts:
+            yield Field(path, None, 0) if value is None else Field(path, *_size(value))
 
 
-def _walk(path: str, thing: Any) -> Iterator[Held]:
-    if thing is None:
-        yield Held(path, None, 0)
-    elif isinstance(thing, msgspec.Struct):
-        for name in thing.__struct_fields__:
-            yield from _walk(f"{path}.{name}", getattr(thing, name))
-    elif isinstance(thing, tuple) and any(isinstance(part, msgspec.Struct) for part in thing):
-        for part in thing:
-            yield from _walk(path, part)
-    else:
-        yield Held(path, *_size(thing))
+def _parts_of(value: Any) -> tuple[Part, ...]:
+    if isinstance(value, Part):
+        return (value,)
+    return tuple(part for part in value if isinstance(part, Part)) if isinstance(value, tuple) else ()
 
 
-def _size(thing: Any) -> tuple[int, int]:
-    if isinstance(thing, np.ndarray):
-        return thing.size, thing.nbytes
-    if isinstance(thing, str):
-        return 1, len(thing.encode())
-    if isinstance(thing, Mapping):
-        parts = [_size(part) for pair in thing.items() for part in pair]
-    elif isinstance(thing, tuple):
-        parts = [_size(part) for part in thing]
+def _size(value: Any) -> tuple[int, int]:
+    if isinstance(value, np.ndarray):
+        return value.size, value.nbytes
+    if isinstance(value, str):
+        return 1, len(value.encode())
+    if isinstance(value, Mapping):
+        sizes = [_size(inner) for pair in value.items() for inner in pair]
+    elif isinstance(value, tuple):
+        sizes = [_size(inner) for inner in value]
     else:
         return 1, _NUMBER
-    return sum(n for n, _ in parts), sum(size for _, size in parts)
+    return sum(n for n, _ in sizes), sum(size for _, size in sizes)
 
 
-def rows_behind(reply: Reply) -> dict[str, int]:
-    """By field of a reply, the fewest rows that stand behind any of its entries, where the reply itself tells."""
-    return {path: rows for path, rows in _rows_behind(reply).items() if rows > 0}
+def rows_behind(message: Part, prefix: str = "") -> dict[str, int]:
+    """Return the smallest number of rows behind any entry of each field, for fields that have rows behind them."""
+    fewest: dict[str, int] = {}
+    for name, value in message.fields():
+        if value is None:
+            continue
+        fact = message.facts().get(name)
+        rows = {} if fact is None else _rows_of(message, name, fact)
+        for part in _parts_of(value):
+            for path, n in rows_behind(part, f"{name}.").items():
+                rows[path] = min(n, rows.get(path, n))
+        for path, n in rows.items():
+            if n > 0:
+                fewest[prefix + path] = min(n, fewest.get(prefix + path, n))
+    return fewest
 
 
-def _rows_behind(reply: Reply) -> dict[str, int]:
-    match reply:
-        case Description():
-            return {**dict.fromkeys(("features", "n_rows"), reply.n_rows), **_behind_moments(reply.moments)}
-        case LocalSummary():
-            cells, rows = _fewest(reply.counts), _fewest(reply.sizes)
-            about_all = dict.fromkeys(("features", "n_rows", "filled"), reply.n_rows)
-            about_clusters = dict.fromkeys(("sizes", "clarity", "fidelity"), rows) | _behind_densities(reply, cells)
-            about_cells = dict.fromkeys(("values", "counts"), cells)
-            return (
-                about_all
-                | about_clusters
-                | about_cells
-                | _behind_moments(reply.moments)
-                | {"low": _CELLS, "high": _CELLS}
-            )
-        case Refinement():
-            cells = min((n for part in reply.refined if (n := _fewest(part.counts))), default=0)
-            rows = min((n for part in reply.refined if (n := _fewest(part.sizes))), default=0)
-            return {"refined.values": cells, "refined.counts": cells, "refined.sizes": rows}
-        case Labelled():
-            behind = {"sizes": _fewest(reply.sizes)}
-            if reply.counts is not None:
-                behind |= dict.fromkeys(("counts", "squares"), _fewest(reply.counts))
-            return behind
-        case _:
-            return {}
-
-
-def differences(reply: Reply, before: Refinement | None) -> int | None:
-    """The fewest rows by which sums in this reply differ from others that the participant sent; None if there are none.
-
-    Means and counts of two rounds are two sums, and their difference is a sum over the rows that changed sides; so it is
-    with all rows and those that are in clusters.
-    """
-    apart: list[int] = []
-    if isinstance(reply, LocalSummary) and _are_counts(reply.sizes):
-        apart.append(reply.n_rows - int(reply.sizes.sum(dtype=object)))
-    if isinstance(reply, Refinement) and before is not None:
-        for new, old in zip(reply.refined, before.refined, strict=False):
-            if new.counts.shape == old.counts.shape and _are_counts(new.counts) and _are_counts(old.counts):
-                moved = np.abs(new.counts - old.counts)
-                apart += np.unique(moved[moved > 0]).astype(int).tolist()
-    return min((n for n in apart if n > 0), default=None)
-
-
-def _behind_moments(moments: Moments | None) -> dict[str, int]:
-    if moments is None:
+def _rows_of(message: Part, name: str, fact: Fact) -> dict[str, int]:
+    if fact.rows is None:
         return {}
-    pooled = dict.fromkeys(("moments.count", "moments.mean", "moments.m2"), _fewest(moments.count))
-    return pooled | dict.fromkeys(("moments.low", "moments.high", "moments.quantiles"), _CELLS)
+    if isinstance(fact.rows, int):
+        return {name: fact.rows}
+    if isinstance(fact.rows, str):
+        return {name: _fewest(getattr(message, name if fact.rows == ITSELF else fact.rows))}
+    return {f"{name}.{path}": n for path, n in fact.rows(message).items()}
 
 
-def _behind_densities(reply: LocalSummary, cells: int) -> dict[str, int]:
-    """Of a table of probabilities, the rows that have its rarest outcome; of anything else, the cells behind an entry."""
-    behind = dict.fromkeys({held.path for held in _walk("densities", reply.densities or ())}, cells)
-    rarest = [
-        round(float(block.probabilities[block.probabilities > 0].min(initial=1.0)) * int(size))
-        for density, size in zip(reply.densities or (), _counts_in(reply.sizes), strict=False)
-        if isinstance(density, DiscreteDensity)
-        for block in density.blocks
+def _fewest(counts: Any) -> int:
+    """Return the smallest positive count, 0 if there is none; a reply is looked at before anybody has checked it."""
+    counts = np.asarray(counts)
+    if counts.dtype.kind not in "fi":
+        return 0
+    valid = counts[(counts > 0) & (counts < MOST_ROWS)]
+    return int(valid.min()) if valid.size else 0
+
+
+def differences(reply: Reply, before: Reply | None) -> int | None:
+    """Return the smallest number of rows by which sums of a participant differ; None if no two sums do."""
+    earlier = before if isinstance(before, type(reply)) else None
+    return min((n for n in reply.differences(earlier) if n > 0), default=None)
+
+
+def account_of(message: Message) -> list[dict[str, Any]]:
+    """Return, for every field with a value, its path, entries, bytes and the smallest number of rows behind an entry."""
+    rows = rows_behind(message)
+    entries: Counter[str] = Counter()
+    n_bytes: Counter[str] = Counter()
+    for field in fields_of(message):
+        if field.entries is not None:
+            entries[field.path] += field.entries
+            n_bytes[field.path] += field.n_bytes
+    return [
+        {"field": path, "entries": n, "bytes": n_bytes[path], "fewest_rows": rows.get(path)}
+        for path, n in entries.items()
     ]
-    if rarest:
-        behind |= dict.fromkeys((path for path in behind if ".blocks" in path), max(min(rarest), 1))
-    return behind
-
-
-def _fewest(counts: Array) -> int:
-    """The smallest count that is one: entries without any row are hidden."""
-    there = _counts_in(counts)
-    return int(there.min()) if there.size else 0
-
-
-def _counts_in(numbers: Array) -> Array:
-    """Those that are counts, in one row: a reply is looked at before anybody has checked it."""
-    flat = numbers.ravel()
-    return flat[(flat > 0) & (flat < _MOST_ROWS)] if flat.dtype.kind in "fi" else flat[:0]
-
-
-def _are_counts(numbers: Array) -> bool:
-    return numbers.dtype.kind in "fi" and bool(((numbers >= 0) & (numbers < _MOST_ROWS)).all())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Annotated
+
 import numpy as np
 
 from intarsia.core.densities.base import Density
@@ -10,6 +13,7 @@ from intarsia.core.densities.discrete import Block, Discrete
 from intarsia.core.densities.gaussian import Gaussian, LowRankGaussian
 from intarsia.core.distances import LARGEST
 from intarsia.core.types import FloatArray
+from intarsia.protocol.facts import ALLOW_DISCRETE, Fact
 from intarsia.protocol.wire import Array, Part
 
 _SQUARES = LARGEST**2 * 2.0**53  # sums of squares may be as large as such sums get
@@ -19,38 +23,65 @@ _MOST_OUTCOMES = 10_000
 class GaussianDensity(Part, frozen=True, tag_field="kind", tag="gaussian"):
     """Around the centroid: 1-d for a diagonal covariance, 2-d for a full one."""
 
-    covariance: Array
+    covariance: Annotated[Array, Fact("variances, or covariances, of each local cluster")]
 
 
 class LowRankDensity(Part, frozen=True, tag_field="kind", tag="low_rank"):
     """Around the centroid: a covariance of diag(diagonal) + factors factorsᵀ."""
 
-    diagonal: Array
-    factors: Array
+    diagonal: Annotated[Array, Fact("variances of each local cluster beside its main directions")]
+    factors: Annotated[Array, Fact("main directions of each local cluster")]
 
 
 class DirichletDensity(Part, frozen=True, tag_field="kind", tag="dirichlet"):
     """Shares of a total."""
 
-    alpha: Array
-    total: float
+    alpha: Annotated[Array, Fact("parameters of a Dirichlet distribution for each local cluster")]
+    total: Annotated[float, Fact("the sum of all shares")]
 
 
 class DiscreteBlock(Part, frozen=True):
     """Columns that are drawn together: outcomes × columns, and their probabilities."""
 
-    columns: Array
-    outcomes: Array
-    probabilities: Array
+    columns: Annotated[Array, Fact("columns that are drawn together", allowed_by=ALLOW_DISCRETE)]
+    outcomes: Annotated[Array, Fact("values that occur, or levels", allowed_by=ALLOW_DISCRETE)]
+    probabilities: Annotated[Array, Fact("how often each occurs in a local cluster", allowed_by=ALLOW_DISCRETE)]
 
 
 class DiscreteDensity(Part, frozen=True, tag_field="kind", tag="discrete"):
     """Independent draws of codes and levels."""
 
-    blocks: tuple[DiscreteBlock, ...]
+    blocks: Annotated[tuple[DiscreteBlock, ...], Fact("tables of probabilities of each local cluster")]
 
 
 AnyDensity = GaussianDensity | LowRankDensity | DirichletDensity | DiscreteDensity
+
+
+def family_name(density: AnyDensity | str) -> str:
+    """Return the family of a density, or of the name of one."""
+    if isinstance(density, str):
+        return density if density in {"dirichlet", "discrete"} else "gaussian"
+    return {DirichletDensity: "dirichlet", DiscreteDensity: "discrete"}.get(type(density), "gaussian")
+
+
+def fewest_rows(densities: Sequence[AnyDensity], sizes: Array, counts: Array) -> dict[str, int]:
+    """Return the smallest number of rows behind each field of the densities of clusters with these sizes and counts.
+
+    Behind a table of probabilities are the rows that have its rarest outcome.
+    """
+    positive = counts[counts > 0]
+    values = int(positive.min(initial=1 << 53)) if positive.dtype.kind in "fi" and positive.size else 0
+    rows: dict[str, int] = {}
+    for density, size in zip(densities, sizes.ravel().tolist(), strict=False):
+        if isinstance(density, DiscreteDensity):
+            for block in density.blocks:
+                share = float(block.probabilities[block.probabilities > 0].min(initial=1.0))
+                rarest = max(round(share * size), 1) if 0 < size < 1 << 53 and 0 < share <= 1 else 1
+                for name in block.__struct_fields__:
+                    rows[f"blocks.{name}"] = min(rarest, rows.get(f"blocks.{name}", rarest))
+        else:
+            rows |= dict.fromkeys(density.__struct_fields__, values)
+    return rows
 
 
 def packed(density: Density) -> AnyDensity:

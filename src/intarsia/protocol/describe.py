@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Annotated
+
 import msgspec
 
-from intarsia.protocol.layout import Moments
+from intarsia.protocol.checks import MOST_ROWS, check_levels, check_names, require
+from intarsia.protocol.facts import Fact, Need, count
+from intarsia.protocol.layout import Moments, check_scale, needs_of_scale
 from intarsia.protocol.wire import Exchange, Reply, Request
 
 
 class Describe(Request, frozen=True, tag="query.describe"):
-    """Which columns do you have, and, for common units, what are their moments? ``scale`` says which are needed."""
+    """Ask for the columns of a participant and, if common units need them, for their moments."""
 
-    scale: str | None = None
+    scale: Annotated[str | None, Fact("which statistics common units need")] = None
+
+    def check(self) -> None:
+        """The units must be known."""
+        check_scale(self.scale)
+
+    def needs(self) -> Iterator[Need]:
+        """Some units need values of single rows."""
+        yield from needs_of_scale(self.scale)
 
 
 class Description(Reply, frozen=True, tag="reply.description"):
-    """Columns of numbers by name, columns of categories with their levels, and the number of rows."""
+    """The numeric columns by name, the categorical columns with their levels, and the number of rows."""
 
-    features: tuple[str, ...]
-    n_rows: int
-    levels: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    moments: Moments | None = None
+    features: Annotated[tuple[str, ...], Fact("names of the numeric columns", rows="n_rows")]
+    n_rows: Annotated[int, count("number of rows")]
+    levels: Annotated[dict[str, tuple[str, ...]], Fact("names of the categorical columns, and of their levels")] = (
+        msgspec.field(default_factory=dict)
+    )
+    moments: Annotated[Moments | None, Fact("statistics of each column, for common units")] = None
+
+    def check(self) -> None:
+        """There must be columns and rows, and the moments must fit them."""
+        require(len(self.features) + len(self.levels) > 0, "there must be at least one column")
+        check_names(self.features)
+        require(not set(self.features) & set(self.levels), "a column must be numeric or categorical, not both")
+        check_levels(self.levels)
+        require(0 < self.n_rows < MOST_ROWS, "there must be at least one row")
+        if self.moments is not None:
+            self.moments.check(len(self.features), self.n_rows)
 
 
-DESCRIBE = Exchange(Describe, Description, title="who has what")
+DESCRIBE = Exchange(
+    Describe,
+    Description,
+    title="who has what",
+    question="which columns do you have?",
+    answer="which columns there are",
+    counted=False,
+)

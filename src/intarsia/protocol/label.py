@@ -1,41 +1,89 @@
-"""The exchanges "label" and "assign": a participant labels its rows, keeps the labels, and counts them."""
+"""The exchanges "label" and "assign": a participant labels its rows, keeps the labels, and says how many rows have each."""
 
 from __future__ import annotations
 
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from intarsia.exceptions import ProtocolError
 from intarsia.protocol.centres import Centres, Gaussians
+from intarsia.protocol.checks import are_sizes, check_centroids, is_bounded, require
+from intarsia.protocol.facts import Fact, count
 from intarsia.protocol.layout import Columns
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
 
 class Label(Request, frozen=True, tag="query.label"):
-    """Label your rows by the nearest of these centroids, or by the likeliest of ``gaussians`` around them, where there are.
+    """Ask a participant to label its rows by the nearest of these centroids, or by the likeliest of ``gaussians``."""
 
-    The labels stay with you.
-    """
-
-    centres: Centres
-    gaussians: Gaussians | None = None
-    columns: Columns | None = None
+    centres: Annotated[Centres, Fact("global centroids")]
+    gaussians: Annotated[
+        Gaussians | None, Fact("clusters as Gaussians, if rows are labelled by the likeliest cluster")
+    ] = None
+    columns: Annotated[Columns | None, Fact("how to lay out rows; None: in their own units and levels")] = None
 
 
 class Assign(Request, frozen=True, tag="query.assign"):
-    """Label your rows by the group of their local cluster. The labels stay with you."""
+    """Ask a participant to label its rows by the group of their local cluster."""
 
-    groups: Array
-    n_groups: int
+    groups: Annotated[Array, Fact("the global cluster of each of this participant's local clusters")]
+    n_groups: Annotated[int, Fact("number of global clusters")]
+
+    def check_groups(self, n_local: int, most: int) -> None:
+        """There must be a group for each local cluster, and at most ``most`` groups."""
+        require(self.groups.shape == (n_local,), f"there must be a group for each of the {n_local} local clusters")
+        inside = self.groups.dtype.kind == "i" and bool(((self.groups >= 0) & (self.groups < self.n_groups)).all())
+        require(inside and self.n_groups <= most, "groups must be numbered from 0 and below n_groups")
 
 
 class Labelled(Reply, frozen=True, tag="reply.labelled"):
-    """How many of the participant's rows are in each global cluster.
+    """The number of the participant's rows in each global cluster; after :class:`Label` also the spread around it."""
 
-    After :class:`Label` also, per cluster and feature, how many cells are filled and the sum of their squared deviations
-    from the centroid that was sent.
-    """
+    hides_small: ClassVar[bool] = True
 
-    sizes: Array
-    counts: Array | None = None
-    squares: Array | None = None
+    sizes: Annotated[Array, count("rows in each global cluster")]
+    counts: Annotated[Array | None, count("observed values of each global cluster and feature")] = None
+    squares: Annotated[
+        Array | None, Fact("sum of squared deviations of these values from the centroid", rows="counts")
+    ] = None
+
+    def check(self) -> None:
+        """Sizes must be sizes; counts and squares must fit them."""
+        require(self.sizes.ndim == 1 and are_sizes(self.sizes), "sizes must be whole numbers from 0")
+        require((self.counts is None) == (self.squares is None), "counts and sums of squares must come together")
+        if self.counts is not None and self.squares is not None:
+            fits = self.counts.ndim == 2 and self.counts.shape == self.squares.shape
+            require(fits and len(self.counts) == len(self.sizes), "counts and sums of squares must fit the clusters")
+            check_centroids(np.zeros(self.counts.shape), self.counts, self.sizes)
+            bounded = self.squares.dtype.kind == "f" and is_bounded(self.squares, squared=True)
+            require(bounded and (self.squares >= 0).all(), "sums of squares must be finite and at least 0")
+
+    def check_sizes(self, n_clusters: int, n_rows: int) -> None:
+        """There must be a size for each cluster, and not more rows in clusters than the participant has."""
+        fits = self.sizes.shape == (n_clusters,) and are_sizes(self.sizes, n_rows)
+        require(fits, f"there must be {n_clusters} sizes, and not more rows in clusters than in all")
+
+    def spread(self, n_clusters: int, n_features: int) -> tuple[Array, Array]:
+        """Return counts and sums of squares, which must be there for each cluster and feature."""
+        if self.counts is None or self.squares is None:
+            raise ProtocolError("counts and sums of squares were asked for and are missing")
+        fits = self.counts.shape == (n_clusters, n_features)
+        require(fits, "counts and sums of squares must fit the clusters and features")
+        return self.counts, self.squares
 
 
-LABEL = Exchange(Label, Labelled, title="labels")
-ASSIGN = Exchange(Assign, Labelled, title="labels")
+LABEL = Exchange(
+    Label,
+    Labelled,
+    title="labels",
+    question="label your rows by these centroids; keep the labels",
+    answer="how many rows have each label",
+)
+ASSIGN = Exchange(
+    Assign,
+    Labelled,
+    title="labels",
+    question="label your rows by the groups of your local clusters; keep the labels",
+    answer="how many rows have each label",
+)

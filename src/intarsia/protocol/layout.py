@@ -1,33 +1,97 @@
-"""How rows are laid out in features and units, and statistics of them: what several exchanges contain."""
+"""How rows are laid out in features and units, and statistics of them: parts of several messages."""
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
+import msgspec
+import numpy as np
+
+from intarsia.core.distances import LARGEST
+from intarsia.core.units import QUANTILES, SCALES
+from intarsia.protocol.checks import MOST_JOINT_LEVELS, is_bounded, require
+from intarsia.protocol.facts import ALLOW_EXTREMES, Fact, Need, count, single_value
 from intarsia.protocol.wire import Array, Part
 
-MOST_JOINT_LEVELS = 200  # of one column, over all participants
+_NEED_EXTREMES = ("minmax", "robust")
 
 
 class Columns(Part, frozen=True):
-    """How the receiver lays out its rows: an indicator for each of these levels of its columns of categories, features
-    sorted by name, then common units, (x − shift) / scale.
+    """How the participant lays out its rows: an indicator for each level of its categorical columns, features sorted by
+    name, in common units: (x − shift) / scale.
     """
 
-    shift: Array
-    scale: Array
-    levels: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    shift: Annotated[Array, Fact("what common units subtract from each feature")]
+    scale: Annotated[Array, Fact("what common units divide each feature by")]
+    levels: Annotated[
+        dict[str, tuple[str, ...]],
+        Fact("all levels that any participant has of this participant's categorical columns"),
+    ] = msgspec.field(default_factory=dict)
+
+    def check(self, n_features: int) -> None:
+        """The units must be those of so many features."""
+        shape = (n_features,)  # any other could be broadcast against single rows
+        require(self.shift.shape == self.scale.shape == shape, f"units must have {n_features} entries, one per feature")
+        require(is_bounded(self.shift), "the shift of units must be finite")
+        positive = (self.scale >= 1 / LARGEST) & (self.scale <= LARGEST)
+        require(positive.all(), "the scale of units must be positive and finite")
+
+    def check_levels(self, known: Mapping[str, Sequence[str]]) -> None:
+        """The levels must include all those of the participant's categorical columns, and no other column."""
+        fits = set(self.levels) == set(known) and all(set(own) <= set(self.levels[name]) for name, own in known.items())
+        require(fits, "the levels must include those of the participant's categorical columns, and no other column")
+        require(
+            all(len(set(sent)) == len(sent) for sent in self.levels.values()), "levels of a column must be different"
+        )
+        few = all(len(sent) <= MOST_JOINT_LEVELS for sent in self.levels.values())
+        require(few, f"a column must have at most {MOST_JOINT_LEVELS} levels")
 
 
 class Moments(Part, frozen=True):
-    """Per feature: how many cells are observed, their mean and the sum of squared deviations from it (Welford's M2).
+    """Statistics of each feature: the number of observed values, their mean and the sum of squared deviations from it.
 
-    For ``scale="minmax"`` also the smallest and the largest cell, for ``"robust"`` quantiles (levels × features).
+    With ``scale="minmax"`` also the smallest and the largest value, with ``"robust"`` quantiles (quantiles × features).
     """
 
-    count: Array
-    mean: Array
-    m2: Array
-    low: Array | None = None
-    high: Array | None = None
-    quantiles: Array | None = None
+    count: Annotated[Array, count("observed values of each column")]
+    mean: Annotated[Array, Fact("mean of each column", rows="count")]
+    m2: Annotated[Array, Fact("sum of squared deviations of each column", rows="count")]
+    low: Annotated[Array | None, single_value("smallest value of each column (for minmax units)")] = None
+    high: Annotated[Array | None, single_value("largest value of each column (for minmax units)")] = None
+    quantiles: Annotated[Array | None, single_value("19 quantiles of each column (for robust units)")] = None
+
+    def check(self, n_features: int, n_rows: int) -> None:
+        """The statistics must be those of so many features and rows."""
+        require((self.low is None) == (self.high is None), "smallest and largest values must come together")
+        several = [part for part in (self.count, self.mean, self.m2, self.low, self.high) if part is not None]
+        shapes = all(part.shape == (n_features,) and part.dtype.kind == "f" for part in several)
+        require(shapes, "moments must have one number per feature")
+        moderate = all(is_bounded(part, squared=part is self.m2) for part in several)
+        require(moderate, "moments must be finite numbers")
+        require((self.count >= 0).all() and (self.m2 >= 0).all(), "counts and sums of squares must be at least 0")
+        whole = (self.count <= n_rows) & (self.count % 1 == 0)
+        require(whole.all(), "moments must not count more values than rows")
+        if self.low is not None and self.high is not None:
+            require((self.low <= self.high).all(), "the smallest value must not be above the largest")
+        if self.quantiles is not None:
+            fits = self.quantiles.shape == (len(QUANTILES), n_features) and self.quantiles.dtype.kind == "f"
+            require(fits and is_bounded(self.quantiles), f"there must be {len(QUANTILES)} quantiles of each feature")
+            require((np.diff(self.quantiles, axis=0) >= 0).all(), "quantiles must be in ascending order")
+
+    def check_units(self, scale: str | None) -> None:
+        """The statistics must include those that the units need."""
+        require(scale != "minmax" or self.low is not None, "smallest and largest values were asked for and are missing")
+        require(scale != "robust" or self.quantiles is not None, "quantiles were asked for and are missing")
+
+
+def check_scale(scale: str | None) -> None:
+    """The name of common units must be known."""
+    require(scale in SCALES, f"scale must be one of {SCALES}")
+
+
+def needs_of_scale(scale: str | None) -> tuple[Need, ...]:
+    """Return the rules without which the statistics for these units may not leave."""
+    if scale not in _NEED_EXTREMES:
+        return ()
+    return (Need(ALLOW_EXTREMES, f"units {scale!r} need values of single rows"),)

@@ -1,45 +1,104 @@
-"""The exchange "refine": one round, in which a participant moves the global centroids by its rows."""
+"""The exchange "refine": one round, in which each participant moves the global centroids by its rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Self
+
+import numpy as np
+
 from intarsia.protocol.centres import Centres
+from intarsia.protocol.checks import are_counts, are_sizes, check_centroids, require
+from intarsia.protocol.facts import Fact, count
 from intarsia.protocol.layout import Columns
 from intarsia.protocol.wire import Array, Exchange, Part, Reply, Request
 
 MOST_SETS = 8  # of centroids in one request
+MOST_ITERATIONS = 1000  # of a local algorithm in one round; one that has not converged by then never will
+_MOST_ROUNDS = 1 << 53
 
 
 class Refine(Request, frozen=True, tag="query.refine"):
-    """Start from these global centroids, refine those that fit your rows, and send back which moved where.
+    """Ask a participant to start from global centroids, to refine those that fit its rows, and to say which moved where.
 
-    ``rivals`` are sets of centroids to start from, each on its own: more than one while the coordinator is in doubt which
+    ``rivals`` are sets of centroids, each to be refined by itself: more than one while the coordinator is in doubt which
     local clusters belong together.
     """
 
-    seed: int
-    round: int
-    rivals: tuple[Centres, ...]
-    min_points: int
-    max_iter: int
-    columns: Columns | None = None
+    is_round: ClassVar[bool] = True
+
+    seed: Annotated[int, Fact("seed of all random numbers")]
+    round: Annotated[int, Fact("number of the round")]
+    rivals: Annotated[tuple[Centres, ...], Fact("sets of global centroids")]
+    min_points: Annotated[int, Fact("number of rows below which a centroid is ignored")]
+    max_iter: Annotated[int, Fact("largest number of local iterations")]
+    columns: Annotated[Columns | None, Fact("how to lay out rows; None: in their own units and levels")] = None
+
+    def check(self) -> None:
+        """The numbers must be in their ranges."""
+        require(self.seed >= 0, "seed must be at least 0")
+        require(0 <= self.round < _MOST_ROUNDS, "round must be at least 0")
+        require(self.min_points >= 1, "min_points must be at least 1")
+        require(self.max_iter >= 1, "max_iter must be at least 1")
+        require(1 <= len(self.rivals) <= MOST_SETS, f"there must be 1 to {MOST_SETS} sets of centroids")
+
+    @property
+    def n_sets(self) -> int:
+        """The number of sets of centroids."""
+        return len(self.rivals)
 
 
 class Refined(Part, frozen=True):
-    """Refined centroids, in the order of the global ones, and how many rows stand behind each; 0 where there are none.
+    """Refined centroids in the order of the global ones, and the number of rows behind each, which may be 0."""
 
-    ``misfit`` is the sum over all rows of the squared distance to the nearest centroid that was sent.
-    """
+    hides_small: ClassVar[bool] = True
+    needs_entries: ClassVar[bool] = True
 
-    values: Array
-    counts: Array
-    sizes: Array
-    misfit: float
+    values: Annotated[Array, Fact("centroids after local iterations: means over rows", rows="counts")]
+    counts: Annotated[Array, count("observed values behind each entry")]
+    sizes: Annotated[Array, count("rows behind each centroid")]
+    misfit: Annotated[float, Fact("sum of squared distances of all rows to the nearest centroid that was sent")]
+
+    def check(self) -> None:
+        """The shapes must fit each other, and no cluster may have more values than rows."""
+        fits = self.values.ndim == 2 and self.values.shape == self.counts.shape
+        require(fits and self.sizes.shape == self.values.shape[:1], "centroids, counts and sizes must fit each other")
+        require(are_sizes(self.sizes), "sizes must be whole numbers from 0")
+        require(0 <= self.misfit < np.inf, "the misfit must be a finite sum of squares")
+        check_centroids(self.values, self.counts, self.sizes)
+
+    def check_shape(self, shape: tuple[int, int]) -> None:
+        """The centroids must be as many, over as many features, as were sent."""
+        require(self.values.shape == shape, "there must be as many centroids, over as many features, as were sent")
 
 
 class Refinement(Reply, frozen=True, tag="reply.refinement"):
-    """One answer for each set of centroids that was sent."""
+    """The refined centroids of each set that was sent."""
 
-    refined: tuple[Refined, ...]
+    refined: Annotated[tuple[Refined, ...], Fact("refined centroids of each set")]
+
+    def check(self) -> None:
+        """Each set must be valid."""
+        for part in self.refined:
+            part.check()
+
+    def check_rows(self, n_rows: int) -> None:
+        """Clusters must not have more rows than the participant: counts are weights, and could outweigh all others."""
+        for part in self.refined:
+            require(are_sizes(part.sizes, n_rows), "there must not be more rows in clusters than in all")
+
+    def differences(self, before: Self | None) -> Iterator[int]:
+        """The means and counts of two rounds are two sums; their difference is a sum over the rows that changed cluster."""
+        for new, old in zip(self.refined, () if before is None else before.refined, strict=False):
+            if new.counts.shape == old.counts.shape and are_counts(new.counts) and are_counts(old.counts):
+                moved = np.abs(new.counts - old.counts)
+                yield from np.unique(moved[moved > 0]).astype(int).tolist()
 
 
-REFINE = Exchange(Refine, Refinement, title="rounds")
+REFINE = Exchange(
+    Refine,
+    Refinement,
+    title="rounds",
+    question="start from these centroids, and say where yours move",
+    answer="where the centroids moved",
+)

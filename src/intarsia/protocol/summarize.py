@@ -2,58 +2,176 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Iterator
+from typing import Annotated, Self
 
-from intarsia.protocol.densities import AnyDensity
-from intarsia.protocol.layout import Columns, Moments
+import msgspec
+import numpy as np
+
+from intarsia.core.densities.base import density_names
+from intarsia.core.features import indicators
+from intarsia.exceptions import TooFewClustersError
+from intarsia.protocol.checks import (
+    MOST_ROWS,
+    are_sizes,
+    check_centroids,
+    check_levels,
+    check_names,
+    is_bounded,
+    require,
+)
+from intarsia.protocol.densities import AnyDensity, family_name, fewest_rows, problem_of
+from intarsia.protocol.facts import ALLOW_DISCRETE, ALLOW_EXTREMES, Fact, Need, count, single_value
+from intarsia.protocol.layout import Columns, Moments, check_scale, needs_of_scale
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
 MOST_LOCAL_CLUSTERS = 1000  # of one participant: the coordinator compares all with all
 
 
 class Summarize(Request, frozen=True, tag="query.summarize"):
-    """Cluster your rows and describe the clusters.
+    """Ask a participant to cluster its rows and to describe the clusters.
 
-    ``n_clusters`` is the number of global clusters, None if unknown. ``n_local_clusters`` fixes how many to look for;
-    otherwise the participant chooses up to ``max_local_clusters``. Without ``columns`` it lays out its rows by its own
-    levels, clusters them in units of its own (``scale``), reports in original units, and adds its moments. With
-    ``n_proxies`` it measures how close so many points of each density are to the rows they stand for.
+    Without ``n_local_clusters`` the participant chooses up to ``max_local_clusters``. Without ``columns`` it lays out its
+    rows by its own levels, clusters them in its own units (``scale``), reports in original units, and adds its moments. With
+    ``n_proxies`` it measures how close so many points of each density are to the rows that they stand for.
     """
 
-    seed: int
-    n_clusters: int | None
-    n_local_clusters: int | None
-    max_local_clusters: int
-    columns: Columns | None = None
-    scale: str | None = None
-    density: str | None = None
-    bounding_boxes: bool = False
-    n_proxies: int = 0
+    seed: Annotated[int, Fact("seed of all random numbers")]
+    n_clusters: Annotated[int | None, Fact("number of global clusters; None: unknown")]
+    n_local_clusters: Annotated[int | None, Fact("number of local clusters, if it is fixed")]
+    max_local_clusters: Annotated[int, Fact("largest number of local clusters to try")]
+    columns: Annotated[Columns | None, Fact("how to lay out rows; None: in their own units and levels")] = None
+    scale: Annotated[str | None, Fact("units to cluster in")] = None
+    density: Annotated[str | None, Fact("which density to fit to each local cluster")] = None
+    bounding_boxes: Annotated[bool, Fact("whether bounding boxes are asked for")] = False
+    n_proxies: Annotated[int, Fact("points to compare a density with its rows by; 0: no comparison")] = 0
+
+    def check(self) -> None:
+        """Names must be known, and numbers in their ranges."""
+        check_scale(self.scale)
+        require(self.density is None or self.density in density_names(), f"density must be one of {density_names()}")
+        require(self.seed >= 0, "seed must be at least 0")
+        require(self.n_proxies >= 0, "n_proxies must be at least 0")
+        if self.n_local_clusters is not None:
+            _check_number("n_local_clusters", self.n_local_clusters)
+            return
+        _check_number("max_local_clusters", self.max_local_clusters)
+        if self.n_clusters is not None:
+            _check_number("n_clusters", self.n_clusters)
+
+    def needs(self) -> Iterator[Need]:
+        """Some units, bounding boxes and some densities tell of single rows."""
+        yield from needs_of_scale(self.scale)
+        if self.bounding_boxes:
+            yield Need(ALLOW_EXTREMES, "bounding boxes are values of single rows")
+        if self.density == "discrete":
+            yield Need(ALLOW_DISCRETE, "discrete densities tell of single rows")
+
+
+def _check_number(name: str, n: int) -> None:
+    require(1 <= n <= MOST_LOCAL_CLUSTERS, f"{name} must be between 1 and {MOST_LOCAL_CLUSTERS}")
+
+
+def _rows_of_densities(summary: LocalSummary) -> dict[str, int]:
+    """The smallest number of rows behind each field of the densities."""
+    return fewest_rows(summary.densities or (), summary.sizes, summary.counts)
 
 
 class LocalSummary(Reply, frozen=True, tag="reply.summary"):
-    """All that leaves a participant about its clusters: centroid, count per feature, size, density, box.
+    """All that leaves a participant about its local clusters.
 
-    ``values`` and ``counts`` are clusters × features; an entry with count 0 is hidden. ``clarity`` is the mean silhouette of
-    the least clear cluster, where the participant looked at silhouettes. ``densities`` has one entry per cluster, over the
-    features that the cluster sees; ``fidelity`` (clusters × 4) how close each is. ``features`` are those that the rows were
-    laid out by, ``levels`` the participant's own. ``n_rows`` counts all rows, noise and rows left out too, and ``filled``
-    per feature the cells that are there.
+    ``values`` and ``counts`` are clusters × features; an entry with count 0 is suppressed. ``densities`` has one entry per
+    cluster, over the features that the cluster has entries of; ``fidelity`` is clusters × 4. ``features`` are those by which
+    the rows were laid out, ``levels`` the participant's own. ``n_rows`` counts all rows, also noise.
     """
 
-    features: tuple[str, ...]
-    n_rows: int
-    filled: Array
-    values: Array
-    counts: Array
-    sizes: Array
-    levels: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    clarity: float | None = None
-    densities: tuple[AnyDensity, ...] | None = None
-    fidelity: Array | None = None
-    low: Array | None = None
-    high: Array | None = None
-    moments: Moments | None = None
+    features: Annotated[tuple[str, ...], Fact("names of the features", rows="n_rows")]
+    n_rows: Annotated[int, count("number of rows")]
+    filled: Annotated[Array, count("observed values of each feature", rows="n_rows")]
+    values: Annotated[Array, Fact("centroid of each local cluster: means over its rows", rows="counts")]
+    counts: Annotated[Array, count("observed values behind each entry of a centroid")]
+    sizes: Annotated[Array, count("rows in each local cluster")]
+    levels: Annotated[dict[str, tuple[str, ...]], Fact("names of the categorical columns, and of their levels")] = (
+        msgspec.field(default_factory=dict)
+    )
+    clarity: Annotated[
+        float | None,
+        Fact("how clearly the local clusters are apart (mean silhouette of the least clear)", rows="sizes"),
+    ] = None
+    densities: Annotated[
+        tuple[AnyDensity, ...] | None, Fact("the shape of each local cluster", rows=_rows_of_densities)
+    ] = None
+    fidelity: Annotated[Array | None, Fact("how close points of each density are to the rows", rows="sizes")] = None
+    low: Annotated[Array | None, single_value("smallest value of each local cluster (bounding box)")] = None
+    high: Annotated[Array | None, single_value("largest value of each local cluster (bounding box)")] = None
+    moments: Annotated[Moments | None, Fact("statistics of each column, for common units")] = None
+
+    def check(self) -> None:
+        """The shapes must fit each other, counts must be counts, and entries must be numbers."""
+        self._check_rows()
+        self._check_clusters()
+        self._check_shapes_of_clusters()
+        if self.moments is not None:
+            self.moments.check(len(self.features), self.n_rows)
+
+    def _check_rows(self) -> None:
+        require(len(self.features) > 0, "there must be at least one feature")
+        check_names(self.features)
+        check_levels(self.levels)
+        require(set(indicators(self.levels)) <= set(self.features), "each level must have a feature")
+        require(0 < self.n_rows < MOST_ROWS, "there must be at least one row")
+        whole = self.filled.shape == (len(self.features),) and self.filled.dtype.kind == "i"
+        fits = whole and bool(((self.filled >= 0) & (self.filled <= self.n_rows)).all())
+        require(fits, "a feature must not have more observed values than rows")
+
+    def _check_clusters(self) -> None:
+        shape = (len(self.sizes), len(self.features)) if self.sizes.ndim == 1 else None
+        require(self.values.shape == self.counts.shape == shape, "centroids, counts and sizes must fit each other")
+        if len(self.sizes) == 0:
+            raise TooFewClustersError(
+                "no local cluster was found: every row is noise. Hint: use a less strict local algorithm, or exclude this "
+                "participant."
+            )
+        few = len(self.sizes) <= MOST_LOCAL_CLUSTERS
+        require(few, f"there must be at most {MOST_LOCAL_CLUSTERS} local clusters")
+        require(self.sizes.dtype.kind == "i" and (self.sizes > 0).all(), "each local cluster must have rows")
+        require(are_sizes(self.sizes, self.n_rows), "there must not be more rows in clusters than in all")
+        check_centroids(self.values, self.counts, self.sizes)
+        require((self.counts.sum(axis=0) <= self.filled).all(), "clusters must not have more values than the column")
+        require(self.clarity is None or -1 <= self.clarity <= 1, "clarity must be between -1 and 1")
+
+    def _check_shapes_of_clusters(self) -> None:
+        if self.densities is not None:
+            require(len(self.densities) == len(self.sizes), "there must be one density per cluster")
+            for density, counts in zip(self.densities, self.counts, strict=True):
+                problem = problem_of(density, int((counts > 0).sum()))
+                require(problem is None, str(problem))
+        if self.fidelity is not None:
+            fits = self.fidelity.shape == (len(self.sizes), 4) and self.fidelity.dtype.kind == "f"
+            valid = fits and not (np.isinf(self.fidelity[:, :3]) | (self.fidelity[:, :3] < 0)).any()
+            require(valid, "fidelity must have 4 numbers per cluster, none of them negative")
+        if self.low is not None and self.high is not None:
+            require(self.low.shape == self.high.shape == self.values.shape, "bounding boxes must fit the centroids")
+            bounded = is_bounded(self.low) and is_bounded(self.high) and bool((self.low <= self.high).all())
+            require(bounded, "bounding boxes must be finite and must not end below their start")
+
+    def check_densities(self, density: str) -> None:
+        """There must be densities, of the family that was asked for."""
+        require(self.densities is not None, "densities were asked for and are missing")
+        same = all(family_name(sent) == family_name(density) for sent in self.densities or ())
+        require(same, f"densities must be {density}, which was asked for")
+        require(density != "dirichlet" or not self.levels, "a Dirichlet density must not contain categories")
+
+    def differences(self, before: Self | None) -> Iterator[int]:  # noqa: ARG002
+        """All rows less those in clusters are noise, and rows that took no part."""
+        if are_sizes(self.sizes):
+            yield self.n_rows - int(self.sizes.sum(dtype=object))
 
 
-SUMMARIZE = Exchange(Summarize, LocalSummary, title="local clusters")
+SUMMARIZE = Exchange(
+    Summarize,
+    LocalSummary,
+    title="local clusters",
+    question="cluster your rows, and describe the clusters",
+    answer="descriptions of local clusters",
+)

@@ -7,10 +7,11 @@ are kept as long as the message itself, so that a message is encoded once, howev
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.exceptions import ProtocolError
+from intarsia.protocol.facts import Fact, Need, facts_of
 
 PROTOCOL = 1
 Array = npt.NDArray[Any]
@@ -26,43 +28,102 @@ _DTYPES = {b"f": np.dtype("<f8"), b"i": np.dtype("<i8"), b"b": np.dtype("|b1")}
 _LETTER = {"f": b"f", "i": b"i", "b": b"b"}
 
 
-class Message(
-    msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True, tag_field="type", forbid_unknown_fields=True
-):
+class Part(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
+    """The base class of what messages contain beside numbers, names and arrays.
+
+    ``hides_small`` says that its ``sizes`` (rows of each cluster) and ``counts`` (values of each cluster and feature) are
+    suppressed where they are small, with all fields that have these rows behind them; ``needs_entries``, that a cluster
+    without any entry is suppressed as well.
+    """
+
+    hides_small: ClassVar[bool] = False
+    needs_entries: ClassVar[bool] = False
+
+    @classmethod
+    def facts(cls) -> Mapping[str, Fact]:
+        """Return the fact of each field by name."""
+        return facts_of(cls)
+
+    def fields(self) -> Iterator[tuple[str, Any]]:
+        """Yield the name and the value of each field."""
+        for name in self.__struct_fields__:
+            yield name, getattr(self, name)
+
+
+class Message(Part, frozen=True, kw_only=True, weakref=True, tag_field="type"):
     """The base class of all messages. ``protocol`` is the version of the list of messages."""
 
     protocol: int = PROTOCOL
 
+    def fields(self) -> Iterator[tuple[str, Any]]:
+        """Yield the name and the value of each field but for the version."""
+        return (pair for pair in super().fields() if pair[0] != "protocol")
+
 
 class Request(Message, frozen=True):
-    """The base class of what the coordinator sends to a participant."""
+    """The base class of what the coordinator sends to a participant.
+
+    ``is_round`` says that a run repeats the request, each time with other numbers.
+    """
+
+    is_round: ClassVar[bool] = False
+
+    def check(self) -> None:
+        """Raise a ProtocolError for numbers and words that no coordinator sends."""
+
+    def needs(self) -> Iterator[Need]:
+        """Yield the rules of a release policy without which the answer may not leave."""
+        return iter(())
+
+    @property
+    def n_sets(self) -> int:
+        """The number of sets of centroids that are asked about at the same time."""
+        return 1
 
 
 class Reply(Message, frozen=True, kw_only=True):
-    """The base class of what a participant sends to the coordinator: the answer to a request, or a failure.
+    """The base class of what a participant sends to the coordinator: the answer to a request, or a failure."""
 
-    ``suppressed`` says how much the participant's release policy removed: columns, levels, clusters, entries.
-    """
+    suppressed: Annotated[dict[str, int], Fact("how much the participant's release policy suppressed")] = msgspec.field(
+        default_factory=dict
+    )
 
-    suppressed: dict[str, int] = msgspec.field(default_factory=dict)
+    def check(self) -> None:
+        """Raise a ProtocolError if the fields do not fit each other."""
+
+    def differences(self, before: Self | None) -> Iterator[int]:  # noqa: ARG002
+        """Yield numbers of rows by which sums in this reply differ from each other, or from those in an earlier reply."""
+        return iter(())
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and the reply that answers it. ``title`` names the step in progress lines and charts."""
+    """A request and the reply that answers it.
+
+    Attributes
+    ----------
+    request, reply
+        The classes of the two messages.
+    title
+        The step in progress lines and charts.
+    question, answer
+        The two messages in words.
+    counted
+        Whether the participant limits the number of different requests: their answers are sums over rows that the
+        coordinator chooses.
+    """
 
     request: type[Request]
     reply: type[Reply]
     title: str
+    question: str
+    answer: str
+    counted: bool = True
 
     @property
     def phase(self) -> str:
         """The name of the step: the last part of the request's tag."""
         return tag_of(self.request).rpartition(".")[2]
-
-
-class Part(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
-    """The base class of what several messages contain."""
 
 
 M = TypeVar("M", bound=Message)

@@ -1,0 +1,224 @@
+"""The way of a request into a participant, and of a reply out of it.
+
+::
+
+    request → check → admit → (the participant answers) → suppress → add_noise → round_counts → declare → check_rows → record
+
+Each step after the answer is a function ``(context, reply) -> reply`` in :data:`STEPS`. The steps read the facts that the
+fields of messages declare (:mod:`intarsia.protocol.facts`); none knows a single message.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from intarsia.core.types import BoolArray, IntArray
+from intarsia.exceptions import ReleaseError, quote
+from intarsia.privacy.journal import ASKED, Journal, LockedJournal, digest_of
+from intarsia.privacy.policy import OPEN, ReleasePolicy
+from intarsia.protocol import Failure, Reply, Request, tag_of
+from intarsia.protocol.catalogue import fields_of, is_counted, paths_of, rows_behind
+from intarsia.protocol.wire import Part
+
+_FEWEST_REQUESTS = 5  # of a kind, and rounds with several sets of centroids, that every study may need
+S = TypeVar("S", bound=Part)
+
+
+class Cells(NamedTuple):
+    """The number of rows of a table, and the number of observed values of each feature."""
+
+    n_rows: int
+    filled: IntArray
+
+    @classmethod
+    def of(cls, observed: BoolArray) -> Cells:
+        """Count the observed values of rows × features."""
+        return cls(len(observed), observed.sum(axis=0))
+
+
+@dataclass
+class Context:
+    """What the steps need beside the reply: the policy, the request, the table's counts and what was suppressed so far."""
+
+    policy: ReleasePolicy
+    request: Request
+    cells: Cells
+    suppressed: Counter[str] = field(default_factory=Counter)
+    journal: Journal | None = None
+
+
+Step = Callable[[Context, Reply], Reply]
+
+
+class Pipeline:
+    """The release policy of one participant at work on its requests and replies."""
+
+    def __init__(self, policy: ReleasePolicy = OPEN, journal: Journal | None = None) -> None:
+        self.policy = policy
+        self.journal = journal
+        self._admission = Admission(policy, journal)
+
+    def admit(self, request: Request) -> None:
+        """Raise an error if the request is invalid, or if the policy forbids an answer; otherwise count it."""
+        request.check()
+        self._admission.admit(request)
+
+    def release(self, request: Request, reply: Reply, cells: Cells, suppressed: Counter[str]) -> Reply:
+        """Return what may leave of a reply, after it was written to the journal."""
+        context = Context(self.policy, request, cells, suppressed, self.journal)
+        for step in STEPS:
+            reply = step(context, reply)
+        return reply
+
+    def record(self, request: Request | None, failure: Failure) -> Failure:
+        """Write to the journal that a failure leaves."""
+        if self.journal is not None:
+            self.journal.write_reply(failure, request)
+        return failure
+
+
+class Admission:
+    """Which requests a participant answers.
+
+    Sums over rows that the coordinator chooses can be subtracted from each other, so that a participant answers only as many
+    different requests as a study needs. They are counted over restarts and over jobs that run at the same time, and a
+    request is counted before it is answered. The same request is counted once.
+    """
+
+    def __init__(self, policy: ReleasePolicy, journal: Journal | None) -> None:
+        self._policy, self._journal = policy, journal
+        self._asked: dict[str, set[str]] = {}
+        self._trials: set[str] = set()
+
+    def admit(self, request: Request) -> None:
+        """Raise a ReleaseError if the policy forbids an answer; otherwise count the request."""
+        for need in request.needs():
+            if not getattr(self._policy, need.rule):
+                raise ReleaseError(
+                    f"{need.reason}, which the release policy of this participant suppresses. Hint: {need.rule}."
+                )
+        if self._policy.max_rounds is None or not is_counted(request):
+            return
+        with nullcontext() if self._journal is None else self._journal.locked() as journal:
+            self._count(request, self._policy.max_rounds, journal)
+
+    def _count(self, request: Request, max_rounds: int, journal: LockedJournal | None) -> None:
+        """Count a request, together with those that other jobs have written to the journal."""
+        for entry in () if journal is None else journal.entries():
+            if entry.get("reply") != tag_of(Failure):  # it may have refused the request, which then does not count
+                self._remember(str(entry.get("request")), str(entry.get("digest")), entry.get("sets", 1))
+        tag, digest = tag_of(request), digest_of(request)
+        if digest in self._asked.setdefault(tag, set()):
+            return
+        self._check_number(request, max_rounds)
+        self._remember(tag, digest, request.n_sets)
+        if journal is not None:
+            journal.append({"event": ASKED, "request": tag, "digest": digest, "sets": request.n_sets})
+
+    def _remember(self, tag: str, digest: str, n_sets: int) -> None:
+        self._asked.setdefault(tag, set()).add(digest)
+        if n_sets != 1:
+            self._trials.add(digest)
+
+    def _check_number(self, request: Request, max_rounds: int) -> None:
+        tag = tag_of(request)
+        trials = max(max_rounds // 2, _FEWEST_REQUESTS)  # each contains as many sums as several rounds
+        if request.n_sets > 1 and len(self._trials) >= trials:
+            raise ReleaseError(
+                f"{trials} rounds with several sets of centroids were answered in this study, as many as the release "
+                "policy of this participant allows: half of all rounds. Hint: max_rounds, or n_rivals=0."
+            )
+        most = max_rounds if request.is_round else max(max_rounds, _FEWEST_REQUESTS)
+        if len(self._asked[tag]) >= most:
+            kind = "rounds" if request.is_round else f"requests {tag}"
+            raise ReleaseError(
+                f"{most} {kind} were answered in this study, as many as the release policy of this participant allows. "
+                "Hint: max_rounds."
+            )
+
+
+def suppress(context: Context, reply: Reply) -> Reply:
+    """Suppress small clusters and entries, wherever the reply has sizes of clusters that the coordinator chose."""
+    return _mapped(reply, lambda part: _without_small(context, part) if part.hides_small else part)
+
+
+def _without_small(context: Context, part: Any) -> Any:
+    from intarsia.privacy.gate import hidden_entries, hidden_sizes
+
+    fewest, cells, sizes, counts = context.policy.min_cluster_size, context.cells, part.sizes, part.counts
+    hidden = hidden_sizes(sizes, fewest, cells.n_rows - int(sizes.sum()))
+    context.suppressed["clusters"] += int(hidden.sum())
+    if counts is None:
+        return msgspec.structs.replace(part, sizes=np.where(hidden, 0, sizes))
+    few = hidden_entries(counts, cells.filled, fewest, np.repeat(hidden[:, None], counts.shape[1], axis=1))
+    context.suppressed["entries"] += int((few & ~hidden[:, None] & (counts > 0)).sum())
+    described = [name for name, fact in part.facts().items() if name == "counts" or fact.rows == "counts"]
+    changed = {name: np.where(few, 0.0, getattr(part, name)) for name in described}
+    if part.needs_entries:
+        hidden = hidden | ~(changed["counts"] > 0).any(axis=1)
+    return msgspec.structs.replace(part, sizes=np.where(hidden, 0, sizes), **changed)
+
+
+def add_noise(context: Context, reply: Reply) -> Reply:  # noqa: ARG001
+    """Return the reply as it is: the place of noise on every reply."""
+    return reply
+
+
+def round_counts(context: Context, reply: Reply) -> Reply:
+    """Round all counts down to multiples, so that parts never add up to more than the total."""
+    multiple = context.policy.round_counts_to
+
+    def rounded(part: S) -> S:
+        counts = {name: getattr(part, name) for name, fact in part.facts().items() if fact.is_count}
+        changed = {name: value - value % multiple for name, value in counts.items() if value is not None}
+        return msgspec.structs.replace(part, **changed) if changed else part
+
+    return reply if multiple == 1 else _mapped(reply, rounded)
+
+
+def declare(context: Context, reply: Reply) -> Reply:
+    """State in the reply how much was suppressed."""
+    suppressed = {what: n for what, n in sorted(context.suppressed.items()) if n}
+    return msgspec.structs.replace(reply, suppressed=suppressed)
+
+
+def check_rows(context: Context, reply: Reply) -> Reply:
+    """Raise a ReleaseError if a field would tell of fewer rows than the policy requires, whichever step overlooked it."""
+    fewest, rows = context.policy.min_cluster_size, rows_behind(reply)
+    few = {item.path for item in fields_of(reply) if item.entries and 0 < rows.get(item.path, 0) < fewest}
+    rules = {path: fact.allowed_by for path, fact in paths_of(type(reply)).items()} if few else {}
+    if refused := sorted(path for path in few if not getattr(context.policy, str(rules.get(path)), False)):
+        raise ReleaseError(
+            f"{len(refused)} field(s) of {tag_of(reply)} would tell of fewer than {fewest} rows: {quote(refused)}."
+        )
+    return reply
+
+
+def record(context: Context, reply: Reply) -> Reply:
+    """Write the reply to the journal."""
+    if context.journal is not None:
+        context.journal.write_reply(reply, context.request)
+    return reply
+
+
+STEPS: tuple[Step, ...] = (suppress, add_noise, round_counts, declare, check_rows, record)
+
+
+def _mapped(part: S, change: Callable[[Any], Any]) -> S:
+    """Return a message with a change applied to it and to all its parts."""
+    parts: dict[str, Any] = {}
+    for name in part.__struct_fields__:
+        value = getattr(part, name)
+        if isinstance(value, Part):
+            parts[name] = _mapped(value, change)
+        elif isinstance(value, tuple) and any(isinstance(inner, Part) for inner in value):
+            parts[name] = tuple(_mapped(inner, change) for inner in value)
+    changed: S = change(msgspec.structs.replace(part, **parts) if parts else part)
+    return changed
