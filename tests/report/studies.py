@@ -10,7 +10,8 @@ from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.distances import extent_of
 from intarsia.core.features import FeatureSpace
 from intarsia.estimators.result import ClusteringResult
-from intarsia.report.words import MEANINGS
+from intarsia.protocol import tag_of
+from intarsia.protocol.catalogue import paths_of, replies, requests
 from intarsia.results.outcome import (
     Aggregation,
     Coverage,
@@ -116,10 +117,10 @@ def large_study(n=30, k=50, d=600, seed=0):
         coverage=Coverage(rows, np.where(masks, rows[:, None], 0)),
     )
     sent = tuple(
-        Sent(name, message, field, 1, 0, d * k, 8 * d * k, 8)
+        Sent(name, tag_of(kind), field, 1, 0, d * k, 8 * d * k, 8)
         for name in names
-        for message, fields in MEANINGS.items()
-        for field in fields
+        for kind in requests() + replies()
+        for field in paths_of(kind)
     )
     exchanges = tuple(
         Exchange(phase, *({name: float(i) for i, name in enumerate(names)} for _ in range(3)))

@@ -1,10 +1,8 @@
 """What a report says, before it is drawn."""
 
 import json
-import typing
 from importlib import import_module
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,11 +10,10 @@ from hypothesis import strategies as st
 
 import intarsia
 from intarsia.core.distances import extent_of, rescaled_distances
-from intarsia.protocol import AnyDensity, Message
-from intarsia.protocol.catalogue import replies, requests
+from intarsia.protocol import tag_of
+from intarsia.protocol.catalogue import meaning_of, paths_of, replies, requests, words_of
 from intarsia.report.data import State
 from intarsia.report.layout import flat_layout, quick_distances, rough_layout
-from intarsia.report.words import MEANINGS, MESSAGES
 from tests.report.studies import blobs, hospitals, large_study
 
 
@@ -25,37 +22,17 @@ def result():
     return hospitals()
 
 
-def _paths(kind, prefix=""):
-    """Every path of a field of a message, as it can occur."""
-    for field in msgspec.structs.fields(kind):
-        if field.name in Message.__struct_fields__:
-            continue
-        path, inside = f"{prefix}{field.name}", []
-        for part in _parts(field.type):
-            if isinstance(part, type) and issubclass(part, msgspec.Struct):
-                inside += _paths(part, f"{path}.")
-        yield from inside or [path]
-
-
-def _parts(kind):
-    if kind == AnyDensity:
-        return typing.get_args(kind)
-    nested = typing.get_args(kind)
-    return [part for each in nested for part in _parts(each)] if nested else [kind]
-
-
 @pytest.mark.parametrize("kind", requests() + replies())
 def test_every_field_of_every_message_has_a_meaning(kind):
-    tag = kind.__struct_config__.tag
-    assert MESSAGES[tag]
-    missing = [path for path in _paths(kind) if path not in MEANINGS[tag]]
-    assert not missing
+    assert words_of(tag_of(kind))
+    assert set(kind.__struct_fields__) - {"protocol"} == set(kind.facts())
+    assert all(fact.meaning for fact in paths_of(kind).values())
 
 
 def test_nothing_that_was_sent_is_without_a_meaning():
     for settings_ in ({}, {"method": "one_shot"}, {"model": "mixture"}, {"scale": "minmax"}, {"scale": "robust"}):
         run = hospitals(**settings_).run
-        assert all(s.field in MEANINGS[s.message] for s in run.sent)
+        assert all(meaning_of(s.message, s.field) for s in run.sent)
 
 
 def test_a_study_worked_by_hand():

@@ -261,12 +261,12 @@ def test_moments_without_what_the_units_need_are_refused(scale, kind):
 
 
 def test_a_number_of_clusters_is_chosen_from_gaussians_only():
-    with pytest.raises(ProtocolError, match="'b'.*densities that are not gaussian_diagonal"):
+    with pytest.raises(ProtocolError, match="'b'.*densities must be gaussian_diagonal"):
         drive(FederatedAlgorithm(n_clusters=None), Liar(LocalSummary, lambda r: with_density(r, coded())))
 
 
 def test_moments_that_only_some_send_are_refused():
-    with pytest.raises(ProtocolError, match="moments of 'b' are missing"):
+    with pytest.raises(ProtocolError, match="'b'.*moments are missing"):
         drive(
             FederatedAlgorithm(n_clusters=2, seed=0, scale="standard"),
             Liar(Description, lambda r: changed(r, moments=None)),

@@ -89,13 +89,13 @@ class Watch:
 
     def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
         """Show that an exchange begins."""
-        from intarsia.protocol.catalogue import title_of
+        from intarsia.protocol.catalogue import is_round, title_of
 
         step = title_of(phase)
         if any(getattr(request, "n_clusters", 0) is None for request in requests.values()):
             step = "how many clusters"  # takes far longer than finding a given number
         with self._lock:
-            self._step, a_round = step, phase == "refine"
+            self._step, a_round = step, is_round(phase)
             if a_round:
                 self._round += 1
                 self._step = f"round {self._round}"

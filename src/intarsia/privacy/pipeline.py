@@ -20,11 +20,11 @@ import msgspec
 import numpy as np
 
 from intarsia.core.types import BoolArray, IntArray
-from intarsia.exceptions import ReleaseError, quote
+from intarsia.exceptions import ProtocolError, ReleaseError, quote
 from intarsia.privacy.journal import ASKED, Journal, LockedJournal, digest_of
 from intarsia.privacy.policy import OPEN, ReleasePolicy
 from intarsia.protocol import Failure, Reply, Request, tag_of
-from intarsia.protocol.catalogue import fields_of, is_counted, paths_of, rows_behind
+from intarsia.protocol.catalogue import fields_of, is_counted, paths_of, requests, rows_behind
 from intarsia.protocol.wire import Part
 
 _FEWEST_REQUESTS = 5  # of a kind, and rounds with several sets of centroids, that every study may need
@@ -67,6 +67,8 @@ class Pipeline:
 
     def admit(self, request: Request) -> None:
         """Raise an error if the request is invalid, or if the policy forbids an answer; otherwise count it."""
+        if not isinstance(request, requests()):
+            raise ProtocolError(f"a {type(request).__name__} is not a request")
         request.check()
         self._admission.admit(request)
 
@@ -77,10 +79,10 @@ class Pipeline:
             reply = step(context, reply)
         return reply
 
-    def record(self, request: Request | None, failure: Failure) -> Failure:
+    def record(self, request: object, failure: Failure) -> Failure:
         """Write to the journal that a failure leaves."""
         if self.journal is not None:
-            self.journal.write_reply(failure, request)
+            self.journal.write_reply(failure, request if isinstance(request, Request) else None)
         return failure
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from intarsia.protocol.catalogue import decode_reply, decode_request
+from intarsia.protocol.catalogue import decode_reply, decode_request, phase_of
 from intarsia.protocol.centres import Centres, Gaussians
 from intarsia.protocol.checks import MOST_JOINT_LEVELS
 from intarsia.protocol.densities import (
@@ -54,5 +54,6 @@ __all__ = [
     "decode_reply",
     "decode_request",
     "encode",
+    "phase_of",
     "tag_of",
 ]

@@ -58,6 +58,11 @@ def phases() -> dict[str, str]:
     return {exchange.phase: exchange.title for exchange in _EXCHANGES}
 
 
+def is_round(phase: str) -> bool:
+    """Whether a run repeats this phase, round by round."""
+    return any(exchange.request.is_round for exchange in _EXCHANGES if exchange.phase == phase)
+
+
 def phase_of(request: Request) -> str:
     """Return the name of the phase to which a request belongs: the last part of its tag."""
     return tag_of(request).rpartition(".")[2]

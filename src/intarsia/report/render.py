@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from intarsia._version import __version__
 from intarsia.exceptions import SettingError
+from intarsia.protocol.catalogue import SUPPRESSED, words_of
 from intarsia.report.data import Cluster, Release, ReportData, State
-from intarsia.report.words import FEW_ROWS, KEPT_BACK, MESSAGES, rounded
+from intarsia.report.words import FEW_ROWS, rounded
 from intarsia.results.outcome import Sent
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def render(data: ReportData) -> str:
         rounded=rounded,
         spread=dict(zip(data.profiles.features, data.profiles.overall, strict=True)),
         few=FEW_ROWS,
-        kept_back=KEPT_BACK,
+        kept_back=SUPPRESSED,
         releases=[
             ("reply", "What participants sent", list(_by_message(data, "reply."))),
             ("query", "What participants were sent", list(_by_message(data, "query."))),
@@ -111,7 +112,7 @@ def _width(difference: float, cluster: Cluster) -> float:
 def _by_message(data: ReportData, direction: str) -> Iterator[tuple[str, str, list[Release]]]:
     """Kinds of messages in one direction, what each is, and its fields."""
     for message in dict.fromkeys(r.message for r in data.releases if r.message.startswith(direction)):
-        yield message, MESSAGES.get(message, ""), [r for r in data.releases if r.message == message]
+        yield message, words_of(message), [r for r in data.releases if r.message == message]
 
 
 def _sent(data: ReportData) -> dict[str, Any]:

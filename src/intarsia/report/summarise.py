@@ -10,6 +10,7 @@ from intarsia.core.blocks import by_rows
 from intarsia.core.distances import extent_of, rescaled_distances
 from intarsia.core.features import FeatureSpace, cut_vertices, indicators
 from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.protocol.catalogue import meaning_of
 from intarsia.report.cleaning import cleaned
 from intarsia.report.data import (
     Cluster,
@@ -26,7 +27,7 @@ from intarsia.report.data import (
 from intarsia.report.layout import flat_layout, quick_distances, rough_layout
 from intarsia.report.lights import lights_of
 from intarsia.report.looks import total_deviations
-from intarsia.report.words import FEW_ROWS, REFERENCES, headline_of, meaning_of, methods_of, title_of
+from intarsia.report.words import FEW_ROWS, REFERENCES, headline_of, methods_of, title_of
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Outcome, RunRecord, Sent
 from intarsia.results.profiles import Covered, Separation, coverage_of, separations

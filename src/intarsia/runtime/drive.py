@@ -22,7 +22,7 @@ from intarsia.exceptions import (
     about,
     quote,
 )
-from intarsia.protocol import Failure, Reply, Request, tag_of
+from intarsia.protocol import Failure, Reply, Request, phase_of
 from intarsia.results.outcome import Outcome
 from intarsia.runtime.contract import AbsentError, Runtime, Watcher, check_unique
 from intarsia.runtime.transcript import Transcript
@@ -189,11 +189,6 @@ class _Run:
 def _phase(step: Step) -> str:
     """The phase of an exchange: that of its first request."""
     return phase_of(next(iter(step.requests.values())))
-
-
-def phase_of(request: Request) -> str:
-    """Return the last part of a request's tag: describe, summarize, refine, label or assign."""
-    return tag_of(request).rpartition(".")[2]
 
 
 def exception_of(failure: Failure) -> IntarsiaError:

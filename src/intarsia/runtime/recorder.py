@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from intarsia.protocol import Failure, Refinement, Reply, Request, encode, tag_of
+from intarsia.protocol import Failure, Reply, Request, encode, tag_of
 from intarsia.protocol.catalogue import differences, fields_of, rows_behind
 from intarsia.results.outcome import Exchange, RoundInfo, RunRecord, Sent, Suppressed
 from intarsia.runtime.contract import Watcher
@@ -50,7 +50,7 @@ class Recorder:
         self._exchanges: list[_OpenExchange] = []
         self._tallies: dict[tuple[str, str, str], _Tally] = {}
         self._suppressed: dict[tuple[str, str, str], int] = {}
-        self._last: dict[str, Refinement] = {}
+        self._last: dict[tuple[str, type[Reply]], Reply] = {}
         self._differences: dict[str, int] = {}
 
     def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
@@ -78,11 +78,10 @@ class Recorder:
             self._watcher.answered(phase, name, reply, seconds)
 
     def _compare(self, name: str, reply: Reply) -> None:
-        fewest = differences(reply, self._last.get(name))
+        fewest = differences(reply, self._last.get((name, type(reply))))
         if fewest is not None:
             self._differences[name] = min(fewest, self._differences.get(name, fewest))
-        if isinstance(reply, Refinement):
-            self._last[name] = reply
+        self._last[name, type(reply)] = reply
 
     def _count(self, name: str, message: Request | Reply, behind: Mapping[str, int]) -> None:
         counted: set[str] = set()

@@ -19,9 +19,8 @@ from intarsia.exceptions import FederationError, ProtocolError, quote
 from intarsia.federation.flare.filter import MESSAGE
 from intarsia.federation.flare.job import TASK
 from intarsia.federation.flare.presence import Presence
-from intarsia.protocol import Reply, Request, decode_reply, encode
+from intarsia.protocol import Reply, Request, decode_reply, encode, phase_of
 from intarsia.runtime.contract import OnReply, Runtime, check_known, check_unique
-from intarsia.runtime.drive import phase_of
 
 _CHECK_EVERY = 0.02  # seconds
 _GONE = "its site is gone"
