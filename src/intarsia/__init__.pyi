@@ -19,5 +19,7 @@ from .results.assumptions import check_assumptions as check_assumptions
 from .results.assumptions import order_preservation_rate as order_preservation_rate
 from .results.outcome import LocalCluster as LocalCluster
 from .results.outcome import RoundInfo as RoundInfo
+from .tables import Source as Source
+from .tables import register_source as register_source
 from .tables import scan_parquet as scan_parquet
 from .tables.feasibility import check_feasibility as check_feasibility

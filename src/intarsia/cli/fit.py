@@ -107,7 +107,7 @@ def _tables(
 ) -> tuple[dict[Hashable, AnyTable], dict[str, Any]]:
     """Return what every participant holds, and its row IDs; faults of several tables are named at once."""
     from intarsia.estimators.settings import for_each
-    from intarsia.tables.open import needs_all_rows, open_table, row_id_columns
+    from intarsia.tables.open import needs_all_rows, open_table
     from intarsia.tables.participants import Errors, check_left_out
 
     tables: dict[Hashable, AnyTable] = {}
@@ -123,8 +123,8 @@ def _tables(
             known |= set(opened.all_columns)
             if opened.is_streamed and not quiet:
                 err.print(plain(f"{Path(paths[name]).name} is read in batches: {opened.n_rows:,} rows."))
+            row_ids[name] = opened.row_id_columns()
             tables[name], ids[name] = opened.hold(how or "observed"), opened.ids
-            row_ids[name] = row_id_columns(tables[name])
     errors.raise_all(f" {_LEAVE_OUT}")
     check_left_out(left_out, known)
     if any(row_ids.values()):

@@ -107,21 +107,14 @@ class Opened:
         return kinds_in(self.table, self.owner) if self.is_streamed else kinds_of(self.table, self.owner)
 
     def row_id_columns(self) -> list[str]:
-        """Return the columns of a table in memory that look like row IDs: whole numbers that increase with every row."""
-        if self.is_streamed:
-            return []
-        columns = columns_of(self.table, self.columns, self.owner)
+        """Return the columns that look like row IDs: whole numbers that increase with every row (of the first batch)."""
+        table: Any = next(self.batches(), {})
+        columns = columns_of(table, self.columns, self.owner) if self.columns else {}
         return [name for name, column in columns.items() if _looks_like_row_ids(as_numbers(column))]
 
     def batches(self) -> Iterator[Any]:
         """Yield all rows as tables in memory: one, or one per batch."""
         yield from map(as_table, self.table.batches()) if self.is_streamed else (self.table,)
-
-
-def row_id_columns(table: AnyTable) -> list[str]:
-    """Return the columns of numbers that look like row IDs: whole numbers that increase with every row."""
-    rows = table.sample if isinstance(table, StreamedTable) else table
-    return [name for k, name in enumerate(rows.names) if _looks_like_row_ids(rows.values[:, k])]
 
 
 def _looks_like_row_ids(values: Any) -> bool:
@@ -248,7 +241,7 @@ def _is_registered(location: str) -> bool:
 def exists(location: str | os.PathLike[str]) -> bool:
     """Return whether a text is the path of a file or folder."""
     try:
-        return Path(location).is_file() or Path(location).is_dir()
+        return bool(str(location)) and (Path(location).is_file() or Path(location).is_dir())
     except (OSError, ValueError):  # a text that cannot be a path
         return False
 
