@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 import numpy as np
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("nvflare")
 pytest.importorskip("psutil")
@@ -31,7 +31,7 @@ from intarsia.federation.certificates.lifetimes import check_lifetimes, lifetime
 from intarsia.federation.flare.kit import make_kit, write_kits
 from intarsia.federation.kit_folder import study_of
 from intarsia.federation.site_settings import read_settings
-from intarsia.federation.study_file import Study
+from intarsia.federation.study_file import Server, Study
 from intarsia.privacy.policy import ReleasePolicy
 from tests.e2e.federations import PATIENCE, Federation
 from tests.e2e.test_federation import assert_same
@@ -212,8 +212,8 @@ def test_an_answer_that_is_not_to_what_was_asked_is_refused(kits, tmp_path):
     refused(changed(said, authority=other.certificate.decode()), "not signed by the authority")
     refused(changed(said, name="cleveland"), "another name than the request")
     refused(
-        changed(said, study=replace(STUDY, release=ReleasePolicy(1), host="x.org")),
-        "differs from that of the request in 'host', 'release'",
+        changed(said, study=replace(STUDY, release=ReleasePolicy(1), server=Server("x.org"))),
+        "differs from that of the request in 'server', 'release'",
     )
     refused(said, "another authority", authority="00 11")
     refused(b"{}", "is not the reply of a coordinator")
@@ -273,12 +273,12 @@ def test_a_site_whose_key_never_left_takes_part_beside_an_ordinary_one(tmp_path)
     coordinator, site = tmp_path / "coordinator", tmp_path / "site"
     coordinator.mkdir()
     asked = federation.command("federation", "join-request", "study.toml", "--name", "a", "-o", "site", check=True)
-    seen = asked.stdout.partition("another way: ")[2].splitlines()[0]
+    seen = asked.stdout.partition("in person: ")[2].splitlines()[0]
     shutil.copy(site / "a.request.pem", coordinator)
     words = ("federation", "approve", "coordinator/a.request.pem", "--authority", "kits/authority", "-o", "coordinator")
     assert "--again" in federation.command(*words, "--fingerprint", seen).stderr
     assert "another fingerprint" in federation.command(*words, "--again", "--fingerprint", "0000").stderr
-    assert "nobody is there to compare" in federation.command(*words, "--again").stderr
+    assert "must be confirmed" in federation.command(*words, "--again").stderr
     federation.command(*words, "--again", "--fingerprint", seen, check=True)
     federation.command(
         "federation", "join", "coordinator/a.approved.json", "--request", "site", "-o", "kits/a", check=True

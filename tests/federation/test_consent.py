@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import replace
 
 import msgspec
 import numpy as np
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from intarsia.cli import main
 from intarsia.cli import participant as commands
@@ -17,7 +17,7 @@ from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.federation.consent import LATER, form_of, terms_of
 from intarsia.federation.site import open_rows, participant_of
 from intarsia.federation.site_settings import LocalSettings, write_settings
-from intarsia.federation.study_file import Study
+from intarsia.federation.study_file import Server, Study
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import tag_of
 from intarsia.protocol.catalogue import fields_of, rows_behind
@@ -81,7 +81,7 @@ def test_a_form_says_what_would_leave_and_counts_once_it_is_filled_in(kit, intar
     assert (kit / "started").exists()
     assert (kit / "consent.toml").read_text() == form.read_text()
     intarsia("serve", "--consent", kit / "consent.toml")  # as after a restart
-    assert "is there already" in intarsia("preview", "--form", form, rc=1)
+    assert "already exists" in intarsia("preview", "--form", form, rc=1)
 
 
 def test_consent_to_something_else_does_not_count_and_what_differs_is_named(kit, intarsia):
@@ -98,7 +98,7 @@ def test_consent_to_something_else_does_not_count_and_what_differs_is_named(kit,
     assert "something else: columns: 'new' now and not there." in intarsia("serve", "--consent", form, rc=1)
     for study, what in (
         (replace(STUDY, name="lungs"), "study: 'heart' there, 'lungs' now"),
-        (replace(STUDY, host="x.org"), "server: 'localhost:8102' there, 'x.org:8102' now"),
+        (replace(STUDY, server=Server("x.org")), "server: 'localhost:8102' there, 'x.org:8102' now"),
         (replace(STUDY, n_clusters="auto"), "n_clusters: 2 there, 'auto' now"),
         (
             replace(STUDY, settings={"random_state": 0}),
@@ -120,7 +120,7 @@ def test_a_file_that_is_no_form_is_refused(text, kit, intarsia):
 
 
 def test_nobody_to_ask_is_no_consent_and_at_a_terminal_it_is_kept_who_agreed(kit, intarsia, monkeypatch):
-    assert "nobody is there to agree" in intarsia("serve", rc=1)
+    assert "somebody must agree" in intarsia("serve", rc=1)
 
     class Terminal:
         def isatty(self):
@@ -129,7 +129,7 @@ def test_nobody_to_ask_is_no_consent_and_at_a_terminal_it_is_kept_who_agreed(kit
     monkeypatch.setattr(commands.sys, "stdin", Terminal())
     monkeypatch.setattr(commands.getpass, "getuser", lambda: "keeper")
     monkeypatch.setattr(commands.typer, "confirm", lambda *_, **__: True)
-    assert "columns that take part: x, y" in intarsia("serve")
+    assert "columns to cluster on: x, y" in intarsia("serve")
     said = tomllib.loads((kit / "consent.toml").read_text())
     assert said["agreed_by"].startswith("keeper, at the terminal of ")
     assert said["on"][:2] == "20"
@@ -140,7 +140,7 @@ def test_consent_is_to_a_study(kit, capsys):
     with pytest.raises(SystemExit) as end:
         main(["participant", "preview", "--table", str(kit / "data.csv"), "-c", "x", "--form", str(kit / "f.toml")])
     assert end.value.code == 1
-    assert "consent is to a study" in capsys.readouterr().err
+    assert "a consent form needs a study" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

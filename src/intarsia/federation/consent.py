@@ -14,7 +14,7 @@ from typing import Any
 from intarsia._files import read_toml
 from intarsia.exceptions import SettingError, quote
 from intarsia.federation.release_rules import as_table
-from intarsia.federation.site_settings import LocalSettings, entries
+from intarsia.federation.site_settings import LocalSettings, toml_lines
 from intarsia.federation.study_file import Study
 
 CONSENT = "consent.toml"
@@ -60,9 +60,9 @@ def terms_of(study: Study, name: str, settings: LocalSettings, columns: Iterable
 def form_of(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]], by: str = "", on: str = "") -> str:
     """The form, as TOML that a person can read; ``messages`` are those of a preview."""
     tables = {name: terms[name] for name in ("settings", "release")}
-    lines = [*entries({BY: by, ON: on}), "", *entries({k: v for k, v in terms.items() if k not in tables})]
+    lines = [*toml_lines({BY: by, ON: on}), "", *toml_lines({k: v for k, v in terms.items() if k not in tables})]
     for name, table in tables.items():
-        lines += ["", f"[{name}]", *entries(table)]
+        lines += ["", f"[{name}]", *toml_lines(table)]
     fewest = terms["release"]["min_cluster_size"]
     leaves: dict[str, dict[str, Any]] = {
         str(said["message"]): {
@@ -72,7 +72,7 @@ def form_of(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]], by:
     }
     for kind, names in LATER[terms["method"]].items():
         leaves.setdefault(kind, dict.fromkeys(names, _LATER.format(fewest=fewest)))
-    told = [line for kind, held in leaves.items() for line in (f'[leaves."{kind}"]', *entries(held), "")]
+    told = [line for kind, held in leaves.items() for line in (f'[leaves."{kind}"]', *toml_lines(held), "")]
     return "\n".join([_HEAD.format(by=BY, on=ON) + lines[0], *lines[1:], _LEAVES, *told])
 
 

@@ -1,11 +1,11 @@
-"""Release rules as files say them: those that a study starts its kits with, and a participant's own, which win.
+"""Release rules as files write them: those that a study proposes for its kits, and a participant's own, which win.
 
 ::
 
     [release]
     min_cluster_size = 10
     small = "withhold"
-    max_rounds = "any"              # which TOML has no other word for
+    max_rounds = "any"              # any number; TOML has no null
 """
 
 from __future__ import annotations
@@ -15,68 +15,41 @@ from typing import Any
 
 import msgspec
 
-from intarsia.coordinator import Algorithm, FederatedAlgorithm
-from intarsia.exceptions import ReleaseError, SettingError, quote
+from intarsia.exceptions import SettingError, quote
 from intarsia.privacy.policy import ReleasePolicy
 
 ANY = "any"
-USUAL = ReleasePolicy()
+DEFAULT = ReleasePolicy()
 RULES = tuple(entry.name for entry in fields(ReleasePolicy))
-_AT_MOST = ("min_cluster_size", "round_counts_to")  # rules where less is looser
+_LESS_IS_LOOSER = ("min_cluster_size", "round_counts_to")
 
 
-def rules_from(said: Any, where: str, base: ReleasePolicy = USUAL) -> ReleasePolicy:
-    """The rules of ``base`` but for what a table says; what cannot be understood is an error that names it."""
-    if not isinstance(said, dict):
-        raise SettingError(f"{where} must be a table of rules, of which there are {', '.join(RULES)}.")
-    if strange := [name for name in said if name not in RULES]:
-        raise SettingError(f"{where} has rules that do not exist: {quote(strange)}. There are {', '.join(RULES)}.")
-    known = {name: None if (name, value) == ("max_rounds", ANY) else value for name, value in said.items()}
+def rules_from(table: Any, where: str, base: ReleasePolicy = DEFAULT) -> ReleasePolicy:
+    """Return the rules of ``base``, changed by a table of a file; an error names ``where`` and the rule."""
+    if not isinstance(table, dict):
+        raise SettingError(f"{where} must be a table of rules: {', '.join(RULES)}.")
+    if unknown := [name for name in table if name not in RULES]:
+        raise SettingError(f"{where} has unknown rules: {quote(unknown)}. Known rules: {', '.join(RULES)}.")
+    changed = {name: None if (name, value) == ("max_rounds", ANY) else value for name, value in table.items()}
     try:
-        return msgspec.convert(asdict(base) | known, ReleasePolicy)
+        return msgspec.convert(asdict(base) | changed, ReleasePolicy)
     except msgspec.ValidationError as error:
         raise SettingError(f"{where}: {str(error).rstrip('.')}.") from None
 
 
 def as_table(policy: ReleasePolicy) -> dict[str, Any]:
-    """All rules, as a file says them."""
+    """Return all rules as a file writes them."""
     return {name: ANY if value is None else value for name, value in asdict(policy).items()}
 
 
 def looser(policy: ReleasePolicy) -> list[str]:
-    """Which rules let out more than the usual ones do."""
-    mine, usual = as_table(policy), as_table(USUAL)
-    return [
-        name
-        for name, value in mine.items()
-        if value != usual[name]
-        and (
-            (name in _AT_MOST and value < usual[name])
-            or (name == "max_rounds" and (value == ANY or value > usual[name]))
-            or value is True
-        )
-    ]
+    """Return the names of the rules that let more leave than the default rules do."""
+    return [name for name, value in as_table(policy).items() if _is_looser(name, value, as_table(DEFAULT)[name])]
 
 
-def forbidden(algorithm: Algorithm, policy: ReleasePolicy) -> str | None:
-    """Why the first questions of a study would be refused, by the very gate that would refuse them."""
-    from intarsia.participant import Gate  # which a server need not load
-
-    gate = Gate(policy)
-    try:
-        for request in algorithm.start(("you",)).requests.values():
-            gate.admit(request)
-    except ReleaseError as error:
-        return str(error)
-    return None
-
-
-def rounds_beyond(algorithm: Algorithm, policy: ReleasePolicy) -> str | None:
-    """What to know where a study may ask for more rounds than are answered."""
-    most = policy.max_rounds
-    if not isinstance(algorithm, FederatedAlgorithm) or most is None or algorithm.max_rounds <= most:
-        return None
-    return (
-        f"the study takes up to {algorithm.max_rounds} rounds, and the release rules answer {most}: "
-        "if it needs more, it ends without a result."
-    )
+def _is_looser(name: str, value: Any, default: Any) -> bool:
+    if isinstance(value, bool):
+        return value and not default
+    if name in _LESS_IS_LOOSER:
+        return bool(value < default)
+    return name == "max_rounds" and (value == ANY or value > default)

@@ -1,14 +1,16 @@
-"""A participant's own settings: ``local/intarsia.toml`` in its kit. Nothing of this comes from a job. ::
+"""A participant's own settings, ``local/intarsia.toml`` in its kit. No job can change them.
 
-table = "/data/patients.parquet"
-columns = ["age", "chol"]       # all, unless said
-id_column = "patient"           # kept beside the labels, takes no part
-local = "HDBSCAN(min_cluster_size=20)"
-missing = "observed"
-metric = "euclidean"            # as agreed in the study
+::
 
-[release]                       # what may leave: as the study proposed, until the participant changes it
-min_cluster_size = 10
+    table = "/data/patients.parquet"
+    columns = ["age", "chol"]       # default: all columns
+    id_column = "patient"           # written beside the labels, not clustered on
+    local = "HDBSCAN(min_cluster_size=20)"
+    missing = "observed"
+    metric = "euclidean"            # as agreed in the study
+
+    [release]                       # as the study proposed, until the participant changes it
+    min_cluster_size = 10
 """
 
 from __future__ import annotations
@@ -20,17 +22,17 @@ from typing import Any
 
 import msgspec
 
-from intarsia._files import read_toml, write_atomically
-from intarsia.exceptions import SettingError
-from intarsia.federation.release_rules import as_table, rules_from
+from intarsia._files import write_atomically
+from intarsia.federation.release_rules import as_table
+from intarsia.federation.settings_file import read_settings_file
 from intarsia.privacy.policy import ReleasePolicy
 
 SETTINGS = "intarsia.toml"
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class LocalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What ``local/intarsia.toml`` says."""
+    """The contents of ``local/intarsia.toml``."""
 
     table: str = ""
     columns: tuple[str, ...] = ()
@@ -42,37 +44,31 @@ class LocalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 def read_settings(folder: Path) -> LocalSettings:
-    """The settings in a kit's ``local`` folder."""
-    path = folder / SETTINGS
-    found = read_toml(path)
-    try:
-        rules = rules_from(found.pop("release", {}), f"[release] of {path}")
-        return msgspec.structs.replace(msgspec.convert(found, LocalSettings), release=rules)
-    except msgspec.ValidationError as error:
-        raise SettingError(f"{path}: {error}.") from None
+    """Read the settings in a kit's ``local`` folder."""
+    return read_settings_file(folder / SETTINGS, LocalSettings)
 
 
 def write_settings(folder: Path, settings: LocalSettings) -> None:
     """Write ``local/intarsia.toml``."""
-    said = msgspec.to_builtins(settings)
-    said.pop("release", None)
-    lines = [*entries(said), "", "[release]", *entries(as_table(settings.release)), ""]
+    table = msgspec.to_builtins(settings)
+    table.pop("release", None)
+    lines = [*toml_lines(table), "", "[release]", *toml_lines(as_table(settings.release)), ""]
     write_atomically(folder / SETTINGS, "\n".join(lines).encode())
 
 
-def entries(said: Mapping[str, Any]) -> list[str]:
-    """Lines of TOML."""
-    return [f"{_key(key)} = {_toml(value)}" for key, value in said.items() if value is not None]
+def toml_lines(table: Mapping[str, Any]) -> list[str]:
+    """Return a table as lines of TOML, without entries that are None."""
+    return [f"{_key(key)} = {_value(value)}" for key, value in table.items() if value is not None]
 
 
 def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _toml(key)
+    return key if _BARE_KEY.fullmatch(key) else _value(key)
 
 
-def _toml(value: Any) -> str:
-    """A JSON string is a TOML string, but for one character; a table in a line looks otherwise."""
+def _value(value: Any) -> str:
+    """Return a value as TOML: JSON, but for one control character and for tables."""
     if isinstance(value, dict):
-        return "{" + ", ".join(entries(value)) + "}"
+        return "{" + ", ".join(toml_lines(value)) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+        return "[" + ", ".join(map(_value, value)) + "]"
     return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

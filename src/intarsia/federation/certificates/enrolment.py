@@ -13,7 +13,6 @@ installation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -164,9 +163,7 @@ def _check_reply(approval: Approval, pair: KeyPair, root: Any, study: Study) -> 
         raise FederationError("the certificate is for another key. Hint: --request, the folder that join-request made.")
     if approval.name not in study.participants or common_name(certificate) != approval.name:
         raise FederationError("the certificate has another name than the request.")
-    if changed := [
-        entry.name for entry in fields(Study) if getattr(approval.study, entry.name) != getattr(study, entry.name)
-    ]:
+    if changed := [name for name in Study.__struct_fields__ if getattr(approval.study, name) != getattr(study, name)]:
         raise FederationError(
             f"the study differs from that of the request in {quote(changed, 20)}. Hint: ask the coordinator, then make a "
             "new join-request with the new study."

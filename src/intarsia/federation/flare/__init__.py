@@ -12,5 +12,7 @@
 ``task_runtime``   the runtime: one task per request
 ``presence``       which sites are connected
 ``driver``         submits a job, waits, submits it again
+``session``        the analyst's session at the server
+``attendance``     which participants a job waits for
 =================  =====================================================================================
 """

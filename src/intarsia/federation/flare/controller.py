@@ -22,10 +22,10 @@ from nvflare.widgets.info_collector import InfoCollector
 from intarsia._files import write_atomically
 from intarsia._version import __version__
 from intarsia.exceptions import FederationError, IntarsiaError
+from intarsia.federation.algorithms import digest_of, from_json
 from intarsia.federation.flare.engine import ECHO_TOPIC, NETWORK_CHANNEL, check_engine
 from intarsia.federation.flare.presence import Presence
 from intarsia.federation.flare.task_runtime import FlareRuntime, ReturnedError, Terms
-from intarsia.federation.study_file import digest_of, from_json
 from intarsia.results import model_file
 from intarsia.runtime.contract import AbsentError
 from intarsia.runtime.drive import drive

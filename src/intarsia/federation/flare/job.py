@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.coordinator import Algorithm
-from intarsia.federation.study_file import Study, as_json, digest_of
+from intarsia.federation.algorithms import as_json, digest_of
+from intarsia.federation.study_file import Study
 
 TASK = "intarsia"
 CONTROLLER = "intarsia.federation.flare.controller.Coordinating"

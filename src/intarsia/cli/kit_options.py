@@ -1,0 +1,48 @@
+"""What the commands that work with a kit share."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from intarsia.cli.console import err, out, plain
+
+Kit = Annotated[Path, typer.Option("--kit", help="Your kit: the folder that was made for you.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def engine() -> None:
+    """Refuse to go on where the engine is missing or of another version."""
+    from intarsia.federation.flare.engine import check_engine
+
+    check_engine()
+    logging.getLogger().addHandler(
+        logging.NullHandler()
+    )  # the engine's own messages help nobody; ours say what is wrong
+
+
+def check_certificates(kit: Path) -> None:
+    """Warn about certificates that expire soon, and refuse those that have expired."""
+    from intarsia.federation.certificates.lifetimes import check_lifetimes
+
+    for warning in check_lifetimes(kit):
+        tell(f"Warning: {warning}")
+
+
+def become(command: list[str], environment: dict[str, str]) -> None:
+    """Replace this process by another program."""
+    os.execve(command[0], command, environment)  # noqa: S606
+
+
+def say(text: str) -> None:
+    """Print a line on standard output."""
+    out.print(plain(text), soft_wrap=True)
+
+
+def tell(text: str) -> None:
+    """Print a line on standard error."""
+    err.print(plain(text), soft_wrap=True)

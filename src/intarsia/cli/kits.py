@@ -1,0 +1,171 @@
+"""Kits and their keys: ``federation init``, ``join-request``, ``approve``, ``join``, ``renew``, ``certificates``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from intarsia.cli.console import print_json
+from intarsia.cli.kit_options import Json, Kit, check_certificates, engine, say, tell
+from intarsia.exceptions import FederationError, SettingError
+
+AuthorityFolder = Annotated[Path, typer.Option("--authority", help="The authority's folder.")]
+
+
+def init(
+    study: Annotated[Path, typer.Argument(help="study.toml: participants, method, number of clusters, server.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the kits.")] = Path("kits"),
+    keys_stay: Annotated[
+        bool,
+        typer.Option("--keys-stay", help="Make no kits for participants: they create their own keys (join-request)."),
+    ] = False,
+) -> None:
+    """Make a kit for each participant, the server and the analyst, with keys and locks.
+
+    Example: [bold]intarsia federation init study.toml -o kits/[/]
+    """
+    engine()
+    from intarsia.federation.algorithms import check_rules
+    from intarsia.federation.certificates.authority import Authority
+    from intarsia.federation.certificates.certificate import certificate_of
+    from intarsia.federation.certificates.keys import fingerprint
+    from intarsia.federation.flare.kit import write_kits
+    from intarsia.federation.kit_folder import AUTHORITY
+    from intarsia.federation.study_file import read_study
+
+    agreed = read_study(study)
+    if warning := check_rules(agreed):
+        tell(f"Warning: {warning}")
+    kits = write_kits(agreed, output, keys_stay=keys_stay)
+    for name, where in kits.items():
+        say(f"{name}: {where}")
+    root = certificate_of(Authority.read(kits[AUTHORITY]).certificate)
+    say(f"fingerprint of the authority: {fingerprint(root.public_key())}")
+    say("Give each folder to its owner alone, over a secure channel; README.md in it says what to do.")
+    if keys_stay:
+        say(f"Send {study.name} to the participants: intarsia federation join-request {study.name} --name …")
+
+
+def join_request(
+    study: Annotated[Path | None, typer.Argument(help="study.toml, from the coordinator.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Your name in the study.")] = None,
+    kit: Annotated[Path | None, typer.Option("--kit", help="Your kit, to renew its certificate.")] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the key, which stays, and the request.")
+    ] = Path("joining"),
+) -> None:
+    """Create a key that never leaves, and a request for a certificate, to be sent to the coordinator.
+
+    Example: [bold]intarsia federation join-request study.toml --name hungary[/]
+    """
+    engine()
+    from intarsia.federation.certificates.enrolment import write_request
+    from intarsia.federation.kit_folder import name_of, study_of
+    from intarsia.federation.study_file import read_study
+
+    if kit is not None and study is None:
+        agreed, participant = study_of(kit), name_of(kit)
+    elif kit is None and study is not None and name is not None:
+        agreed, participant = read_study(study), name
+    else:
+        raise SettingError("give either study.toml and --name, or --kit to renew a certificate.")
+    request, fingerprint = write_request(agreed, participant, output)
+    say(f"send to the coordinator: {request}")
+    say(f"fingerprint, to be confirmed by phone or in person: {fingerprint}")
+    say(f"The key in {output} stays there: intarsia federation join needs it.")
+
+
+def approve(
+    request: Annotated[Path, typer.Argument(help="NAME.request.pem, from the participant.")],
+    authority: AuthorityFolder = Path("kits/authority"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the reply.")] = Path("approved"),
+    fingerprint: Annotated[
+        str | None, typer.Option("--fingerprint", help="As the participant confirmed it; no question is asked then.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Renew a certificate that exists already.")] = False,
+) -> None:
+    """Sign a participant's request, after its fingerprint was confirmed by phone or in person.
+
+    Example: [bold]intarsia federation approve hungary.request.pem[/]
+    """
+    engine()
+    from intarsia.federation.certificates.authority import Authority
+    from intarsia.federation.certificates.enrolment import approve as sign
+    from intarsia.federation.certificates.enrolment import approved_name, read_request
+    from intarsia.federation.kit_folder import study_of
+
+    signer, study = Authority.read(authority), study_of(authority)
+    enrolment = read_request(request, study, signer, again=again)
+    say(f"{enrolment.name} asks to take part in {study.name}; fingerprint: {enrolment.fingerprint}")
+    _confirm(request, enrolment.fingerprint, fingerprint)
+    reply = output / approved_name(enrolment.name)
+    until = sign(enrolment, study, authority, signer, reply)
+    say(f"send back: {reply}, valid until {until:%Y-%m-%d}")
+
+
+def _confirm(request: Path, seen: str, expected: str | None) -> None:
+    from intarsia.federation.certificates.keys import same_fingerprint
+
+    if expected is not None:
+        if not same_fingerprint(expected, seen):
+            raise FederationError(f"{request} has another fingerprint than --fingerprint says. Nothing was signed.")
+        return
+    if not sys.stdin.isatty():
+        raise SettingError("the fingerprint must be confirmed. Hint: use --fingerprint '…', or a terminal.")
+    typer.confirm("Did the participant confirm the same fingerprint by phone or in person?", abort=True)
+
+
+def join(
+    approved: Annotated[Path, typer.Argument(help="NAME.approved.json, from the coordinator.")],
+    request: Annotated[Path, typer.Option("--request", help="The folder that join-request made.")] = Path("joining"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Your kit; the certificate of one that exists is renewed.")
+    ] = Path("kit"),
+    fingerprint: Annotated[
+        str | None, typer.Option("--fingerprint", help="Of the authority, as the coordinator confirmed it.")
+    ] = None,
+) -> None:
+    """Make your kit from your key and the coordinator's reply, or renew its certificate.
+
+    Example: [bold]intarsia federation join hungary.approved.json -o kit/[/]
+    """
+    engine()
+    from intarsia.federation.certificates.enrolment import join as enrol
+    from intarsia.federation.flare.kit import make_kit
+
+    joined = enrol(approved, request, output, make_kit, fingerprint)
+    say(f"kit of {joined.name}: {joined.kit}, valid until {joined.until:%Y-%m-%d}")
+    say(f"fingerprint of the authority: {joined.authority}")
+    say(f"The key is now in the kit. Remove {request}: it contains a copy of it.")
+
+
+def renew(kit: Kit, authority: AuthorityFolder = Path("kits/authority")) -> None:
+    """Renew the certificate in the kit of the server or the analyst. Participants use join-request --kit.
+
+    Example: [bold]intarsia federation renew --kit kits/server[/]
+    """
+    engine()
+    from intarsia.federation.certificates.authority import renew as renewed
+    from intarsia.federation.kit_folder import study_of
+
+    say(f"{kit} is valid until {renewed(kit, study_of(kit), authority):%Y-%m-%d}")
+
+
+def certificates(kit: Kit, json: Json = False) -> None:
+    """Print the expiry dates of the certificates in a kit.
+
+    Example: [bold]intarsia federation certificates --kit kits/server[/]
+    """
+    engine()
+    from intarsia.federation.certificates.lifetimes import lifetimes
+
+    lives = lifetimes(kit)
+    if json:
+        print_json([{"file": life.file, "name": life.name, "ends": life.ends.isoformat()} for life in lives])
+        return
+    for life in lives:
+        say(f"{life.name}: until {life.ends:%Y-%m-%d} ({life.file})")
+    check_certificates(kit)
