@@ -1,7 +1,7 @@
-"""A participant's own side of a federation: its table, how it clusters, and what it keeps. Nothing of this comes from a job.
+"""A participant at its site: its table, its clusterer, and the files that it keeps. Nothing of this comes from a job.
 
-In the kit's folder the participant keeps ``labels.csv`` (of the latest run; those of each in ``labels/``),
-``releases.jsonl`` and the question that a later one refers to.
+In the kit are ``labels.csv`` (of the latest run; those of every run in ``labels/``), ``releases.jsonl`` (the journal of what
+left) and, in ``intarsia/``, the request that a later one refers to.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from intarsia.results.label_file import write_labels
 from intarsia.tables import Opened, open_table
 from intarsia.tables.open import Ids, needs_all_rows
 
-LABELS, FOLDER_OF_LABELS = "labels.csv", "labels"
+LABELS, LABELS_OF_RUNS = "labels.csv", "labels"
 _RUN = re.compile(r"[0-9a-f]{16}")
 
 
 def open_rows(name: str, settings: LocalSettings) -> Opened:
-    """Open the participant's table, as far as it takes part."""
+    """Open the columns of the participant's table that its settings name."""
     if not settings.table:
         raise SettingError(
             f"participant {name!r} has no table. Hint: intarsia participant serve --kit … --table data.csv"
@@ -39,7 +39,7 @@ def open_rows(name: str, settings: LocalSettings) -> Opened:
 
 
 def participant_of(settings: LocalSettings, opened: Opened, journal: Journal | None = None) -> Responder:
-    """Return the participant with this table, behind its own rules; what it releases goes into the journal."""
+    """Return the participant with this table, and its own release rules; the journal lists what leaves."""
     gate = Gate(settings.release, journal)
     local = clusterer_from_text(settings.local)
     return participant_for(opened.hold(settings.missing), local, settings.metric, settings.missing, gate)
@@ -54,21 +54,21 @@ def load_participant(
 
 
 class Site:
-    """A participant in its kit: answers a request, keeps its labels, and knows after a restart what it was asked before."""
+    """A participant and its kit: it answers requests, writes labels, and continues a run after a restart."""
 
     def __init__(self, name: str, kit: Path, run: str) -> None:
         if not _RUN.fullmatch(run):
-            raise ProtocolError("the job does not say which run it is of.")
-        self._labels, self._kept = kit / LABELS, kit / "intarsia" / f"{run}.summarize"
-        self._own_labels = kit / FOLDER_OF_LABELS / f"{run}.csv"  # which no other run can overwrite
-        self._kept.parent.mkdir(exist_ok=True)
+            raise ProtocolError("the job does not name its run.")
+        self._label_files = (kit / LABELS_OF_RUNS / f"{run}.csv", kit / LABELS)  # no other run overwrites the first
+        self._last_summarize = kit / "intarsia" / f"{run}.summarize"
+        self._last_summarize.parent.mkdir(exist_ok=True)
         journal = Journal(kit / "intarsia" / "released.jsonl")
         self._participant, self._ids = load_participant(name, read_settings(kit / "local"), journal)
         self._summarized = False
         self.asked = ""  # the kind of the last request
 
     def answer(self, data: bytes) -> Reply:
-        """The reply to an encoded request; a failure if it is none of ours."""
+        """Return the reply to an encoded request; a failure if it is not a request."""
         self.asked = ""
         try:
             request = decode_request(data)
@@ -84,18 +84,18 @@ class Site:
 
     def _remember(self, request: Request) -> None:
         if isinstance(request, Summarize):
-            write_atomically(self._kept, encode(request))
+            write_atomically(self._last_summarize, encode(request))
             self._summarized = True
         labels = self._participant.labels
         if isinstance(request, Label | Assign) and labels is not None:
-            self._own_labels.parent.mkdir(exist_ok=True)
-            for path in (self._own_labels, self._labels):
+            for path in self._label_files:
+                path.parent.mkdir(exist_ok=True)
                 write_labels(path, {"cluster": labels}, self._ids)
 
     def _recall(self) -> None:
-        """Cluster again as before: groups refer to clusters that another process found."""
+        """Cluster again as before a restart: the request refers to clusters that another process found."""
         try:
-            request = decode_request(self._kept.read_bytes())
+            request = decode_request(self._last_summarize.read_bytes())
         except (OSError, ProtocolError):
-            return  # the participant says itself that it knows no clusters
+            return  # the participant will answer that it has no clusters
         self._summarized = not isinstance(self._participant.handle(request), Failure)

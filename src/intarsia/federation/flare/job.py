@@ -1,4 +1,4 @@
-"""What is submitted: a folder of settings, no code. Classes are named, and every site has a list of those it allows."""
+"""The job that is submitted: a folder of settings, no code. Classes are named; every site has a list of those it allows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,10 @@ TASK = "intarsia"
 CONTROLLER = "intarsia.federation.flare.controller.Coordinating"
 EXECUTOR = "intarsia.federation.flare.executor.Answering"
 GATE = "intarsia.federation.flare.filter.Gate"
-_ASK_EVERY = 0.05  # seconds between two looks of a site for work; 2 unless said
-_HEARTBEAT = 5.0  # seconds; 10 unless said
-_GONE_AFTER = 10.0  # seconds until a site that was reported dead counts as gone; 60 unless said
-
-
-def run_of(study: Study, algorithm: Algorithm) -> str:
-    """The name of the run."""
-    return digest_of(as_json(algorithm), study.participants)
+_POLL_INTERVAL = 0.05  # seconds between two requests of a site for a task; the engine's default is 2
+_HEARTBEAT = 5.0  # seconds; the engine's default is 10
+_GRACE_PERIOD = 10.0  # seconds until a site that was reported dead counts as gone; the engine's default is 60
+_NO_FILTERS: dict[str, Any] = {"task_data_filters": [], "task_result_filters": [], "components": []}
 
 
 def write_job(
@@ -33,57 +29,55 @@ def write_job(
     present: Sequence[str] | None = None,
     not_awaited: Sequence[str] = (),
 ) -> Path:
-    """Write the folder of a job that runs this algorithm at those who are there; ``settings`` are for the record only.
+    """Write the folder of a job that runs an algorithm at the participants that are present (all by default).
 
-    Whoever is not awaited does not end the job by coming back.
+    ``settings`` are for the record only. The return of a participant in ``not_awaited`` does not end the job.
     """
-    what = as_json(algorithm)
-    config = folder / "app" / "config"
-    config.mkdir(parents=True)
-    everybody = list(study.participants)
-    there = everybody if present is None else [name for name in everybody if name in present]
-    quorum = min(study.needed, len(there))
-    meta = {
-        "name": study.name,
-        "resource_spec": {},
-        "deploy_map": {"app": ["server", *there]},
-        "min_clients": quorum,
-        "mandatory_clients": there if quorum == len(there) else [],
-    }
+    names = [name for name in study.participants if present is None or name in present]
+    quorum = min(study.needed, len(names))
+    description = as_json(algorithm)
     arguments = {
-        "algorithm": what,
-        "participants": everybody,
+        "algorithm": description,
+        "participants": list(study.participants),
         "quorum": quorum,
         "deadline": study.deadline,
         "settings": settings,
         "not_awaited": list(not_awaited),
     }
-    server = {
+    files = {
+        "meta.json": _meta(study, names, quorum),
+        "app/config/config_fed_server.json": _server(arguments),
+        "app/config/config_fed_client.json": _site(digest_of(description, study.participants)),
+    }
+    (folder / "app" / "config").mkdir(parents=True)
+    for path, content in files.items():
+        (folder / path).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+def _meta(study: Study, names: list[str], quorum: int) -> dict[str, Any]:
+    return {
+        "name": study.name,
+        "resource_spec": {},
+        "deploy_map": {"app": ["server", *names]},
+        "min_clients": quorum,
+        "mandatory_clients": names if quorum == len(names) else [],
+    }
+
+
+def _server(arguments: dict[str, Any]) -> dict[str, Any]:
+    return _NO_FILTERS | {
         "format_version": 2,
-        "server": {"task_request_interval": _ASK_EVERY},
-        "dead_client_grace_period": _GONE_AFTER,
-        "task_data_filters": [],
-        "task_result_filters": [],
-        "components": [],
+        "server": {"task_request_interval": _POLL_INTERVAL},
+        "dead_client_grace_period": _GRACE_PERIOD,
         "workflows": [{"id": "intarsia", "path": CONTROLLER, "args": arguments}],
     }
-    site = {
+
+
+def _site(run: str) -> dict[str, Any]:
+    executor = {"path": EXECUTOR, "args": {"run": run}}
+    return _NO_FILTERS | {
         "format_version": 2,
         "job_heartbeat_interval": _HEARTBEAT,
-        "executors": [
-            {
-                "tasks": [TASK],
-                "executor": {"path": EXECUTOR, "args": {"run": digest_of(what, study.participants)}},
-            }
-        ],
-        "task_data_filters": [],
-        "task_result_filters": [],
-        "components": [],
+        "executors": [{"tasks": [TASK], "executor": executor}],
     }
-    for path, content in (
-        (folder / "meta.json", meta),
-        (config / "config_fed_server.json", server),
-        (config / "config_fed_client.json", site),
-    ):
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    return folder
