@@ -11,8 +11,8 @@ from experiments.splits import LAYOUTS, dim_split, har_split, qmnist_split
 from sklearn.cluster import KMeans
 
 import intarsia
-from intarsia.datasets import data_folder, fetch_dim_set, fetch_har, fetch_qmnist
-from intarsia.exceptions import DatasetError, SettingError
+from intarsia.datasets import fetch_dim_set, fetch_har, fetch_qmnist
+from intarsia.exceptions import DatasetError
 from intarsia.results.metrics import clustering_accuracy
 
 pytestmark = pytest.mark.data
@@ -21,9 +21,7 @@ DEFAULTS = [FEDERATED, ONE_SHOT]
 
 
 @pytest.fixture(autouse=True)
-def data(request):
-    if "tmp_path" in request.fixturenames:  # tests that bring their own folder
-        return
+def data():
     try:
         fetch_dim_set(), fetch_har(), fetch_qmnist()
     except DatasetError as error:
@@ -83,41 +81,3 @@ def test_the_likeliest_cluster_is_right_more_often_than_the_nearest_centroid(see
     likeliest = {name: proba.argmax(axis=1) for name, proba in result.predict_proba(tables).items()}
     nearest, soft = (clustering_accuracy(split.truth, split.in_order(labels)) for labels in (result.labels, likeliest))
     assert soft > nearest
-
-
-def test_the_files_are_as_described():
-    har, published, qmnist = fetch_har(), fetch_har(66), fetch_qmnist()
-    assert har.X.shape[1] == 561
-    assert published.X.shape[1] == 66
-    assert len(np.unique(har.groups)) == 30
-    assert qmnist.X.shape == (21337, 784)
-    assert 0 <= qmnist.X.min() < qmnist.X.max() == 1
-    assert len(set(har.feature_names)) == 561
-    assert fetch_dim_set(1024).X.shape == (1024, 1024)
-
-
-def test_a_missing_dataset_says_what_is_missing_and_where_it_comes_from(monkeypatch, tmp_path):
-    monkeypatch.setenv("INTARSIA_DATA", str(tmp_path))
-    assert data_folder() == tmp_path
-    with pytest.raises(DatasetError, match="dim_sets.npz is not in.*Eastern Finland.*INTARSIA_DATA"):
-        fetch_dim_set()
-
-
-def test_a_damaged_dataset_is_refused(monkeypatch, tmp_path):
-    (tmp_path / "qmnist_037.npz").write_bytes(b"not this")
-    monkeypatch.setenv("INTARSIA_DATA", str(tmp_path))
-    with pytest.raises(DatasetError, match="qmnist_037.npz is not the expected file.*SHA-256"):
-        fetch_qmnist()
-
-
-VARIANTS = {
-    "columns": lambda: fetch_har(7),
-    "activities": lambda: fetch_har(activities=("flying",)),
-    "dimension": lambda: fetch_dim_set(3),
-}
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_unknown_variants_are_refused(variant, tmp_path):
-    with pytest.raises(SettingError, match="must be"):
-        VARIANTS[variant]()

@@ -1,4 +1,4 @@
-"""Data to try things on, and ways to split a table over pretended participants.
+"""Example datasets, and functions that split one table between simulated participants.
 
 Only the four hospitals of UCI Heart Disease come with the package; the ``fetch_*`` functions read files from the folder
 ``INTARSIA_DATA``.

@@ -1,7 +1,7 @@
-"""Public datasets that are too large, or not free enough, to come with the package.
+"""Public datasets that are too large, or whose licence is too narrow, to come with the package.
 
-They are read from a folder: ``INTARSIA_DATA``, by default ``../shared/data``. Nothing is downloaded; a file that is not
-there gives an error that says where it comes from, and one whose SHA-256 is not the expected one is refused.
+They are read from the folder ``INTARSIA_DATA``, by default ``../shared/data``. Nothing is downloaded: the error about a
+missing file says where it comes from. A file with another SHA-256 than the expected one is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from intarsia.exceptions import DatasetError, SettingError
 
 
 class Dataset(NamedTuple):
-    """Complete rows, true classes, who each row comes from (if known), column names, and the file it was read from."""
+    """Complete rows, their true classes, their origin (``groups``) if known, column names, and the file's name."""
 
     X: FloatArray
     truth: npt.NDArray[Any]
@@ -54,12 +54,12 @@ ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "s
 
 
 def data_folder() -> Path:
-    """Where datasets are looked for."""
+    """Return the folder of the datasets."""
     return Path(os.environ.get("INTARSIA_DATA", "../shared/data"))
 
 
 def known() -> list[dict[str, str]]:
-    """Every dataset: its name, where it comes from, and whether it is there."""
+    """Return every dataset: its name, its origin, and where it is."""
     folder = data_folder()
     embedded = {
         "name": "heart_disease",
@@ -72,17 +72,17 @@ def known() -> list[dict[str, str]]:
             "origin": file.origin,
             "where": str(folder / name)
             if (folder / name).is_file()
-            else f"not in {folder} (INTARSIA_DATA); from {file.origin}",
+            else f"not found in {folder} (INTARSIA_DATA); from {file.origin}",
         }
         for name, file in FILES.items()
     ]
 
 
 def fetch_har(columns: int = 561, activities: tuple[str, ...] = ("walking", "sitting")) -> Dataset:
-    """HAR: windows of smartphone signals; ``groups`` is the subject.
+    """Return HAR: windows of smartphone signals; ``groups`` is the subject.
 
-    ``columns=66`` are the published mean and std columns; ``columns=561`` a recomputation of all of them from the raw
-    signals, which agrees with the published ones closely but is not them.
+    ``columns=66`` are the published mean and std columns. ``columns=561`` are all columns, computed again from the raw
+    signals; they are close to the published ones, but not identical.
     """
     if columns not in {66, 561}:
         raise SettingError(f"columns must be 66 or 561. Got {columns!r} instead.")
@@ -99,7 +99,7 @@ def fetch_har(columns: int = 561, activities: tuple[str, ...] = ("walking", "sit
 
 
 def fetch_qmnist(digits: tuple[int, ...] = (0, 3, 7)) -> Dataset:
-    """QMNIST: 784 pixels from 0 to 1; ``groups`` is the writer. The pixels are MNIST's, which the labels fit one by one."""
+    """Return QMNIST: 784 pixels from 0 to 1, which are MNIST's; ``groups`` is the writer."""
     name = "qmnist_037.npz" if set(digits) <= {0, 3, 7} else "qmnist.npz"
     data = _read(name)
     keep = np.isin(data["y"], digits)
@@ -108,7 +108,7 @@ def fetch_qmnist(digits: tuple[int, ...] = (0, 3, 7)) -> Dataset:
 
 
 def fetch_dim_set(dimension: int = 128) -> Dataset:
-    """DIM-set: 1024 points in 16 well separated Gaussian clusters."""
+    """Return a DIM-set: 1024 points in 16 well separated Gaussian clusters."""
     if dimension not in DIMENSIONS:
         raise SettingError(f"dimension must be one of {DIMENSIONS}. Got {dimension!r} instead.")
     data = _read("dim_sets.npz")
@@ -121,8 +121,8 @@ def _read(name: str) -> dict[str, npt.NDArray[Any]]:
     path = data_folder() / name
     if not path.is_file():
         raise DatasetError(
-            f"{name} is not in the folder {data_folder()}. It comes from: {FILES[name].origin}. "
-            "Hint: set INTARSIA_DATA to the folder that has it."
+            f"{name} not found in the folder {data_folder()}. It comes from: {FILES[name].origin}. "
+            "Hint: set INTARSIA_DATA to the folder that contains it."
         )
     return _read_checked(path, path.stat().st_mtime_ns)
 

@@ -1,4 +1,4 @@
-"""UCI Heart Disease: four hospitals that really did measure different things (CC BY 4.0; see ATTRIBUTION.md)."""
+"""UCI Heart Disease: four hospitals that measured different columns (CC BY 4.0; see ATTRIBUTION.md)."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ DESCRIPTIONS = {
     "ca": "major vessels coloured, 0–3",
     "thal": "thallium scan, 3 normal … 7",
 }
-ZERO_IS_EMPTY = ("trestbps", "chol")
-HAS_COLUMN = 0.5  # a hospital that filled a column for fewer of its patients does not have it
+ZERO_IS_MISSING = ("trestbps", "chol")
+MIN_FILLED = 0.5  # a column that is filled for a smaller share of a hospital's patients is dropped
 
 
 class HeartDisease(NamedTuple):
-    """By hospital: a table of what it measured, and the diagnosis (1 = diseased), which no clustering gets to see."""
+    """By hospital, its table, and the diagnosis (1 = diseased), which is not part of the table."""
 
     tables: dict[str, Any]
     diagnosis: dict[str, IntArray]
 
 
 def load_heart_disease(backend: str | None = None) -> HeartDisease:
-    """The four hospitals: 303, 294, 123 and 200 patients, 13 columns in all, each hospital with its own.
+    """Return the tables of four hospitals: 303, 294, 123 and 200 patients, 13 columns in all, of which each has some.
 
     Parameters
     ----------
     backend : {"pandas", "polars", "pyarrow"}, optional
-        The kind of table to return, of an installed library; default: a dict of column names to arrays.
+        The library of the tables. Default: a dict of column names to arrays.
 
     Examples
     --------
@@ -58,10 +58,10 @@ def load_heart_disease(backend: str | None = None) -> HeartDisease:
     for name, stem in HOSPITALS.items():
         cells = _read(stem)
         columns = {column: cells[:, k] for k, column in enumerate(COLUMNS)}
-        for column in ZERO_IS_EMPTY:
+        for column in ZERO_IS_MISSING:
             columns[column] = np.where(columns[column] == 0, np.nan, columns[column])
-        has = {column: values for column, values in columns.items() if np.mean(~np.isnan(values)) >= HAS_COLUMN}
-        tables[name] = has if backend is None else native_table(has, backend)
+        kept = {column: values for column, values in columns.items() if np.mean(~np.isnan(values)) >= MIN_FILLED}
+        tables[name] = kept if backend is None else native_table(kept, backend)
         diagnosis[name] = (cells[:, -1] > 0).astype(np.intp)
     return HeartDisease(tables, diagnosis)
 

@@ -1,6 +1,6 @@
-"""Pretend that several parties hold parts of one table: the paper's layouts, for any table.
+"""Split one table between simulated participants, in the layouts of the paper.
 
-Rows are dealt out by :func:`partition`, columns by :func:`mask_features`, and a :class:`Split` holds the result.
+:func:`partition` assigns the rows, :func:`mask_features` the columns, and a :class:`Split` holds the result.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ def mask_features(
     importance: npt.ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> BoolArray:
-    """Deal features to participants: one row per participant, True where it sees the feature.
+    """Assign features to participants: return a matrix with one row per participant, True where it has the feature.
 
     Parameters
     ----------
     n_features, n_participants : int
     layout : {"chain", "core"}
         ``"chain"``: consecutive participants share ``overlap`` of their features, others nothing (Assumption 1).
-        ``"core"``: all share a ``core`` of the features, and the rest is dealt out without overlap (Assumption 2).
+        ``"core"``: all share a ``core`` of the features, and the others are assigned without overlap (Assumption 2).
     overlap, core : float
         Shares; see ``layout``.
     importance : array of length n_features, optional
-        How much each feature matters. Features are then dealt so that everybody gets about as much; without it they are
-        dealt at random.
+        The importance of each feature. Every participant then gets about the same sum of it. Default: features are
+        assigned at random.
     random_state : int, Generator or None
 
     Examples
@@ -54,7 +54,9 @@ def mask_features(
     if layout not in LAYOUTS:
         raise SettingError(f"layout must be one of {LAYOUTS}. Got {layout!r} instead.")
     if not 1 <= n_participants <= n_features:
-        raise SettingError(f"{n_participants} participants cannot each get a feature of their own out of {n_features}.")
+        raise SettingError(
+            f"n_participants must be from 1 to the number of features ({n_features}). Got {n_participants} instead."
+        )
     rng = np.random.default_rng(random_state)
     masks = np.zeros((n_participants, n_features), dtype=np.bool_)
     if layout == "core":
@@ -78,12 +80,12 @@ def mask_features(
 
 def _share(name: str, value: float) -> float:
     if not 0 <= value < 1:
-        raise SettingError(f"{name} must be a share from 0 up to, but not, 1. Got {value!r} instead.")
+        raise SettingError(f"{name} must be at least 0 and below 1. Got {value!r} instead.")
     return value
 
 
 def _dealing_order(n: int, n_participants: int, importance: npt.ArrayLike | None, rng: np.random.Generator) -> IntArray:
-    """Features in the order in which they are dealt: at random, or from the most to the least important."""
+    """Return the features in the order in which they are assigned: at random, or from the most important on."""
     shuffled = rng.permutation(n)
     if importance is None:
         return shuffled
@@ -91,13 +93,13 @@ def _dealing_order(n: int, n_participants: int, importance: npt.ArrayLike | None
     if weight.shape != (n,):
         raise SettingError(f"importance has shape {weight.shape}; one number for each of {n} features is needed.")
     ranked = shuffled[np.argsort(-weight[shuffled], kind="stable")]
-    # within each round of dealing the order is random, so that nobody always gets the best card
+    # the order within each round is random, so that no participant always gets the most important feature
     rounds = [rng.permutation(ranked[k : k + n_participants]) for k in range(0, n, n_participants)]
     return np.concatenate(rounds)
 
 
 def _deal(order: IntArray, n: int, *, balanced: bool) -> list[IntArray]:
-    """Into n parts: like cards, one by one, or in blocks."""
+    """Return n parts: every n-th feature, or blocks."""
     return [order[i::n] for i in range(n)] if balanced else [np.asarray(part) for part in np.array_split(order, n)]
 
 
@@ -111,7 +113,7 @@ def partition(
     holders: Mapping[Any, Sequence[int]] | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> IntArray:
-    """Deal rows to participants: the participant of every row.
+    """Assign rows to participants: return the participant of every row.
 
     Parameters
     ----------
@@ -120,12 +122,12 @@ def partition(
         True cluster of each row. Needed with ``holders`` and ``sort_by``.
     groups : array, optional
         Subject, writer, machine … of each row. Rows of a group stay together: with as many groups as participants each gets
-        one; with more, groups are dealt out at random, as evenly as their number allows.
+        one; with more, groups are assigned at random, as evenly as their number allows.
     sort_by : array, optional
-        Within each cluster, rows are dealt in blocks of ascending ``sort_by``, so that every holder's version of the cluster
-        is biased; without it they are dealt at random.
+        Within each cluster, rows are assigned in blocks of ascending ``sort_by``, so that every holder has a biased part of
+        the cluster. Default: at random.
     holders : mapping of labels to participants, optional
-        Who holds each cluster (:func:`choose_holders`); default: everybody holds all.
+        The participants that hold each cluster (:func:`choose_holders`). Default: all hold all.
     random_state : int, Generator or None
 
     Examples
@@ -142,7 +144,7 @@ def partition(
             participant[part] = i
         return participant
     if labels is None:
-        raise InputError("labels are needed to deal rows cluster by cluster (holders, sort_by).")
+        raise InputError("labels are needed to assign rows cluster by cluster (holders, sort_by).")
     truth = np.asarray(labels)
     participant = np.full(n_samples, -1, dtype=np.intp)
     for name in np.unique(truth):
@@ -150,8 +152,8 @@ def partition(
         if sort_by is not None:
             rows = np.flatnonzero(truth == name)
             rows = rows[np.argsort(np.asarray(sort_by)[rows], kind="stable")]
-        mine = list(range(n_participants)) if holders is None else list(holders[name])
-        for holder, part in zip(mine, np.array_split(rows, len(mine)), strict=True):
+        holding = list(range(n_participants)) if holders is None else list(holders[name])
+        for holder, part in zip(holding, np.array_split(rows, len(holding)), strict=True):
             participant[part] = holder
     return participant
 
@@ -161,7 +163,7 @@ def _by_group(groups: npt.NDArray[Any], n_samples: int, n: int, rng: np.random.G
         raise InputError(f"there are {len(groups)} groups for {n_samples} rows.")
     names, index = np.unique(groups, return_inverse=True)
     if len(names) < n:
-        raise InputError(f"{len(names)} groups are too few for {n} participants.")
+        raise InputError(f"there are {len(names)} groups for {n} participants. At least one for each is needed.")
     owner = np.arange(n) if len(names) == n else rng.permutation(np.arange(len(names)) % n)
     return np.asarray(owner[index], dtype=np.intp)
 
@@ -175,24 +177,26 @@ def choose_holders(
     consecutive: bool = False,
     random_state: int | np.random.Generator | None = None,
 ) -> dict[Any, IntArray]:
-    """For every cluster a random set of ``fewest`` to ``most`` participants who hold it, neighbours if ``consecutive``."""
+    """Return for every cluster a random set of ``fewest`` to ``most`` participants, neighbours if ``consecutive``."""
     rng = np.random.default_rng(random_state)
     if not 1 <= fewest <= most <= n_participants:
-        raise SettingError(f"from {fewest} to {most} holders cannot be chosen among {n_participants} participants.")
+        raise SettingError(
+            f"fewest and most must satisfy 1 <= fewest <= most <= {n_participants}. Got {fewest} and {most} instead."
+        )
     holders = {}
     for name in np.unique(np.asarray(labels)).tolist():
-        how_many = int(rng.integers(fewest, most + 1))
+        n_holders = int(rng.integers(fewest, most + 1))
         if consecutive:
-            first = int(rng.integers(0, n_participants - how_many + 1))
-            holders[name] = np.arange(first, first + how_many)
+            first = int(rng.integers(0, n_participants - n_holders + 1))
+            holders[name] = np.arange(first, first + n_holders)
         else:
-            holders[name] = rng.choice(n_participants, how_many, replace=False)
+            holders[name] = rng.choice(n_participants, n_holders, replace=False)
     return holders
 
 
 @dataclass(frozen=True)
 class Split:
-    """A complete table, the truth, and who holds which rows and sees which features. Participants are p0, p1, …"""
+    """A complete table, its true clusters, and the rows and features of each participant (p0, p1, …)."""
 
     X: FloatArray
     truth: npt.NDArray[Any]
@@ -209,15 +213,15 @@ class Split:
         masks: npt.ArrayLike,
         feature_names: Sequence[str] | None = None,
     ) -> Split:
-        """Check that everything fits, and leave out rows that nobody holds and participants without rows."""
+        """Check the shapes, and drop rows without a participant (−1) and participants without rows."""
         rows, seen = np.asarray(X, dtype=np.float64), np.asarray(masks, dtype=np.bool_)
         owner, classes = np.asarray(participant, dtype=np.intp), np.asarray(truth)
         if rows.ndim != 2 or not len(rows) == len(owner) == len(classes) or seen.shape != (len(seen), rows.shape[1]):
-            raise InputError("rows, truth, participants and masks do not fit each other.")
+            raise InputError("the shapes of rows, truth, participants and masks do not match.")
         names = feature_names or [f"f{k:0{len(str(rows.shape[1] - 1))}d}" for k in range(rows.shape[1])]
-        held = owner >= 0
-        present, position = np.unique(owner[held], return_inverse=True)
-        return cls(rows[held], classes[held], np.asarray(position, dtype=np.intp), seen[present], tuple(names))
+        assigned = owner >= 0
+        present, position = np.unique(owner[assigned], return_inverse=True)
+        return cls(rows[assigned], classes[assigned], np.asarray(position, dtype=np.intp), seen[present], tuple(names))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -226,27 +230,27 @@ class Split:
         return tuple(f"p{i:0{width}d}" for i in range(len(self.masks)))
 
     def rows_of(self, i: int) -> IntArray:
-        """Which rows participant i holds."""
+        """Return the rows of participant i."""
         return np.flatnonzero(self.participant == i)
 
     def tables(self) -> dict[str, dict[str, FloatArray]]:
-        """What each participant has: its rows, its columns."""
+        """Return the table of each participant."""
         return {
             name: {self.feature_names[k]: self.X[self.rows_of(i), k] for k in np.flatnonzero(self.masks[i])}
             for i, name in enumerate(self.names)
         }
 
     def truth_of(self) -> dict[str, npt.NDArray[Any]]:
-        """The true cluster of each participant's rows."""
+        """Return the true clusters of each participant's rows."""
         return {name: self.truth[self.rows_of(i)] for i, name in enumerate(self.names)}
 
     def in_order(self, labels: Mapping[Any, npt.ArrayLike]) -> IntArray:
-        """Labels by participant as one array, in the order of the rows of X."""
+        """Return labels by participant as one array, in the order of the rows of X."""
         result = np.full(len(self.X), -1, dtype=np.intp)
         for i, name in enumerate(self.names):
             result[self.rows_of(i)] = np.asarray(labels[name])
         return result
 
     def masked(self) -> FloatArray:
-        """All rows in one matrix, NaN where the holder does not see the feature: what pooling would give."""
+        """Return all rows in one matrix, NaN where the participant lacks the feature: the pooled table."""
         return np.where(self.masks[self.participant], self.X, np.nan)
