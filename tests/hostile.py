@@ -27,6 +27,9 @@ WORDS = (
     "\x1b[31mred",
     "ｆ",
     "query.describe",
+    "gaussian",  # kinds of densities, and a part of one
+    "discrete",
+    "covariance",
 )
 HEADERS = (  # of strings, bytes, extensions, lists and maps that claim to be huge
     *(b"\xdb\x40\x00\x00\x00", b"\xc6\x40\x00\x00\x00", b"\xc9\x40\x00\x00\x00\x01"),

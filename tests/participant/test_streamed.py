@@ -226,6 +226,10 @@ def same(one, other, rtol=1e-7):
         elif isinstance(mine, tuple) and mine and hasattr(mine[0], "__struct_fields__"):
             for a, b in zip(mine, theirs, strict=True):
                 same(a, b, rtol)
+        elif isinstance(mine, dict) and any(isinstance(part, np.ndarray) for part in mine.values()):
+            assert mine.keys() == theirs.keys()
+            for part, value in mine.items():
+                np.testing.assert_allclose(value, theirs[part], rtol=rtol, atol=1e-7, err_msg=part)
         elif isinstance(mine, float):
             assert mine == pytest.approx(theirs, rel=rtol)
         else:

@@ -85,7 +85,7 @@ def test_entries_with_few_cells_are_hidden():
     reply = _participant(table).handle(_summarize(n_clusters=2, n_local_clusters=2, density="gaussian"))
     assert (reply.counts[:, 1] == 0).all()  # 24 − 20 cells: the other could be subtracted
     assert reply.suppressed == {"entries": 2}
-    assert [len(density.covariance) for density in reply.densities] == [1, 1]
+    assert [len(density.parts["covariance"]) for density in reply.densities] == [1, 1]
 
 
 def test_columns_and_levels_with_few_rows_stay_at_home():
@@ -128,9 +128,9 @@ def test_covariances_are_as_rich_as_points_allow():
     request = _summarize(density="gaussian_full", n_local_clusters=2, n_clusters=2)
     table = _blobs([12, 12], d=6)
     strict = _participant(table).handle(request).densities[0]
-    assert strict.covariance.ndim == 1
+    assert strict.parts["covariance"].ndim == 1
     loose = _participant(table, ReleasePolicy(allow_any_covariance=True)).handle(request).densities[0]
-    assert loose.covariance.ndim == 2
+    assert loose.parts["covariance"].ndim == 2
 
 
 def test_small_groups_are_hidden_in_rounds_and_at_the_end():

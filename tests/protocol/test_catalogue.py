@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 import intarsia
+from intarsia.core.densities import Clustered, family_of, fit_densities
 from intarsia.protocol import (
     Assign,
+    DensityMessage,
     Description,
-    DiscreteBlock,
-    DiscreteDensity,
-    GaussianDensity,
     Labelled,
     LocalSummary,
     Moments,
@@ -17,6 +16,7 @@ from intarsia.protocol import (
     Refinement,
 )
 from intarsia.protocol.catalogue import Field, differences, fields_of, rows_behind
+from intarsia.protocol.densities import packed
 
 
 def _summary(**more):
@@ -33,7 +33,15 @@ def _summary(**more):
 
 def test_every_field_is_counted_and_what_is_not_there_is_withheld():
     held = {
-        h.path: h for h in fields_of(_summary(densities=(GaussianDensity(np.ones(2)), GaussianDensity(np.ones(1)))))
+        h.path: h
+        for h in fields_of(
+            _summary(
+                densities=(
+                    DensityMessage("gaussian", {"covariance": np.ones(2)}),
+                    DensityMessage("gaussian", {"covariance": np.ones(1)}),
+                )
+            )
+        )
     }
     assert held["values"] == Field("values", 4, 32)
     assert held["features"] == Field("features", 2, 7)
@@ -42,7 +50,7 @@ def test_every_field_is_counted_and_what_is_not_there_is_withheld():
     assert "protocol" not in held
     several = [
         h.entries
-        for h in fields_of(_summary(densities=(GaussianDensity(np.ones(2)),) * 2))
+        for h in fields_of(_summary(densities=(DensityMessage("gaussian", {"covariance": np.ones(2)}),) * 2))
         if h.path.startswith("dens")
     ]
     assert several == [2, 2]
@@ -68,7 +76,9 @@ def test_rows_behind_are_the_fewest_that_any_entry_has():
     }
     labelled = Labelled(sizes=np.array([2, 0]), counts=np.array([[1.0, 2.0], [0.0, 0.0]]), squares=np.zeros((2, 2)))
     assert rows_behind(labelled) == {"sizes": 2, "counts": 1, "squares": 1}
-    assert "densities.covariance" in rows_behind(_summary(densities=(GaussianDensity(np.ones(2)),)))
+    assert "densities.gaussian.covariance" in rows_behind(
+        _summary(densities=(DensityMessage("gaussian", {"covariance": np.ones(2)}),))
+    )
 
 
 @pytest.mark.parametrize("method", ["federated", "one_shot"])
@@ -106,9 +116,11 @@ def test_no_label_and_no_row_is_in_any_field():
 
 
 def test_the_rarest_outcome_counts_for_a_table_of_probabilities():
-    block = DiscreteBlock(np.array([0]), np.array([[1.0], [2.0]]), np.array([0.9, 0.1]))
-    summary = _summary(densities=(DiscreteDensity((block,)), DiscreteDensity((block,))))
-    assert rows_behind(summary)["densities.blocks.outcomes"] == 1
+    [codes] = fit_densities(
+        Clustered.of_arrays(np.array([[1.0]] * 9 + [[2.0]]), np.ones((10, 1), dtype=bool)), "discrete"
+    )
+    density = packed(codes, family_of("discrete"))
+    assert rows_behind(_summary(densities=(density, density)))["densities.discrete.outcomes"] == 1
 
 
 def test_sums_that_can_be_subtracted():

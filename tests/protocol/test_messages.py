@@ -12,18 +12,14 @@ from intarsia.protocol import (
     Assign,
     Centres,
     Columns,
+    DensityMessage,
     Describe,
     Description,
-    DirichletDensity,
-    DiscreteBlock,
-    DiscreteDensity,
     Failure,
-    GaussianDensity,
     Gaussians,
     Label,
     Labelled,
     LocalSummary,
-    LowRankDensity,
     Message,
     Moments,
     Refine,
@@ -59,10 +55,9 @@ REPLIES = [
         counts=A,
         sizes=np.array([1, 2]),
         densities=(
-            GaussianDensity(covariance=V),
-            LowRankDensity(diagonal=V, factors=A),
-            DirichletDensity(alpha=V, total=2.0),
-            DiscreteDensity(blocks=(DiscreteBlock(columns=np.array([0]), outcomes=A, probabilities=V),)),
+            DensityMessage("gaussian", {"covariance": V}),
+            DensityMessage("gaussian", {"diagonal": V, "factors": A}),
+            DensityMessage("dirichlet", {"alpha": V, "total": np.array(2.0)}),
         ),
         low=A,
         high=A,
@@ -81,6 +76,8 @@ def same(left, right):
         return type(left) is type(right) and all(
             same(getattr(left, f), getattr(right, f)) for f in left.__struct_fields__
         )
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
     if isinstance(left, tuple):
         return len(left) == len(right) and all(map(same, left, right))
     return left == right

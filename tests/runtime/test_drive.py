@@ -13,18 +13,14 @@ from intarsia.protocol import (
     Assign,
     Centres,
     Columns,
+    DensityMessage,
     Describe,
     Description,
-    DirichletDensity,
-    DiscreteBlock,
-    DiscreteDensity,
     Failure,
-    GaussianDensity,
     Gaussians,
     Label,
     Labelled,
     LocalSummary,
-    LowRankDensity,
     Refine,
     Refinement,
     Summarize,
@@ -189,23 +185,21 @@ def test_a_malformed_reply_is_refused_by_name(lie):
 
 ONE_SHOT_LIES = {
     "too few densities": lambda r: changed(r, densities=r.densities[:1]),
-    "a covariance of the wrong shape": lambda r: with_density(r, GaussianDensity(covariance=np.ones(5))),
-    "an infinite covariance": lambda r: with_density(r, GaussianDensity(covariance=np.full(2, np.inf))),
-    "no symmetry": lambda r: with_density(r, GaussianDensity(covariance=np.array([[1.0, 0.5], [0.0, 1.0]]))),
-    "factors of other features": lambda r: with_density(
-        r, LowRankDensity(diagonal=np.ones(2), factors=np.ones((3, 1)))
-    ),
-    "a negative rest": lambda r: with_density(r, LowRankDensity(diagonal=-np.ones(2), factors=np.ones((2, 1)))),
-    "infinite factors": lambda r: with_density(r, LowRankDensity(diagonal=np.ones(2), factors=np.full((2, 1), np.nan))),
-    "no shares": lambda r: with_density(r, DirichletDensity(alpha=np.zeros(2), total=1.0)),
-    "shares of nothing": lambda r: with_density(r, DirichletDensity(alpha=np.ones(2), total=0.0)),
+    "a covariance of the wrong shape": lambda r: with_density(r, gaussian(covariance=np.ones(5))),
+    "an infinite covariance": lambda r: with_density(r, gaussian(covariance=np.full(2, np.inf))),
+    "no symmetry": lambda r: with_density(r, gaussian(covariance=np.array([[1.0, 0.5], [0.0, 1.0]]))),
+    "factors of other features": lambda r: with_density(r, gaussian(diagonal=np.ones(2), factors=np.ones((3, 1)))),
+    "a negative rest": lambda r: with_density(r, gaussian(diagonal=-np.ones(2), factors=np.ones((2, 1)))),
+    "infinite factors": lambda r: with_density(r, gaussian(diagonal=np.ones(2), factors=np.full((2, 1), np.nan))),
+    "no shares": lambda r: with_density(r, dirichlet(np.zeros(2), 1.0)),
+    "shares of nothing": lambda r: with_density(r, dirichlet(np.ones(2), 0.0)),
     "half of the outcomes": lambda r: with_density(r, coded(share=[0.5, 0.25])),
     "columns twice": lambda r: with_density(r, coded(columns=[0, 0])),
     "outcomes that are no numbers": lambda r: with_density(r, coded(outcome=np.nan)),
     "a fidelity of the wrong shape": lambda r: changed(r, fidelity=np.ones((1, 3))),
     "a box of the wrong shape": lambda r: changed(r, low=r.low[:, :1]),
     "moments that do not fit": lambda r: changed(r, moments=changed_moments(r)),
-    "a negative variance": lambda r: with_density(r, GaussianDensity(covariance=-np.ones(2))),
+    "a negative variance": lambda r: with_density(r, gaussian(covariance=-np.ones(2))),
     "a box that is none": lambda r: changed(r, low=r.high + 1.0),
     "an infinite box": lambda r: changed(r, high=r.high * np.inf),
     "levels without a feature": lambda r: changed(r, levels={"sex": ("f", "m")}),
@@ -216,7 +210,7 @@ ONE_SHOT_LIES = {
     "more rows in clusters than in all": lambda r: changed(r, n_rows=1),
     "half a row": lambda r: changed(r, sizes=r.sizes * 0.5),
     "nothing filled": lambda r: changed(r, filled=r.filled * 0),
-    "a composition": lambda r: with_density(r, DirichletDensity(alpha=np.ones(2), total=1.0)),
+    "a composition": lambda r: with_density(r, dirichlet(np.ones(2), 1.0)),
     "codes": lambda r: with_density(r, coded()),
     "columns in a square": lambda r: with_density(r, coded(columns=[[0], [1]])),
     "no densities": lambda r: changed(r, densities=None),
@@ -227,11 +221,23 @@ def with_density(reply, density):
     return changed(reply, densities=(density,) * len(reply.densities))
 
 
+def gaussian(**parts):
+    return DensityMessage("gaussian", parts)
+
+
+def dirichlet(alpha, total):
+    return DensityMessage("dirichlet", {"alpha": alpha, "total": np.array(total)})
+
+
 def coded(columns=(0, 1), share=(0.5, 0.5), outcome=1.0):
-    block = DiscreteBlock(
-        columns=np.array(columns), outcomes=np.array([[0.0, 0.0], [outcome, 1.0]]), probabilities=np.array(share)
-    )
-    return DiscreteDensity(blocks=(block,))
+    parts = {
+        "columns": np.array(columns),
+        "widths": np.array([2]),
+        "lengths": np.array([2]),
+        "outcomes": np.array([0.0, 0.0, outcome, 1.0]),
+        "probabilities": np.array(share),
+    }
+    return DensityMessage("discrete", parts)
 
 
 def changed_moments(reply):

@@ -203,7 +203,7 @@ class StreamedParticipant(Responder):
         densities = closeness = low = high = None
         if request.density is not None:
             fitted = self._densities(clusters, self._gate.density(request.density), request.columns)
-            densities = tuple(packed(density) for density in fitted)
+            densities = tuple(packed(density, family_of(request.density)) for density in fitted)
             if request.n_proxies > 0:
                 closeness = self._closeness(pieces, clusters, fitted, request)
         if request.bounding_boxes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from intarsia.core.centroids import centroids_of_rows
-from intarsia.core.densities.base import Clustered, Density, fit_densities
+from intarsia.core.densities.base import Clustered, Density, family_of, fit_densities
 from intarsia.core.densities.fidelity import Fidelity, fidelity
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.randomness import stream
@@ -47,7 +47,7 @@ def summarize(
     densities = closeness = low = high = None
     if request.density is not None:
         fitted = fit_densities(clusters, gate.density(request.density))
-        densities = tuple(packed(density) for density in fitted)
+        densities = tuple(packed(density, family_of(request.density)) for density in fitted)
         if request.n_proxies > 0:
             rng = stream(request.seed, table.owner, "fidelity")
             found = [

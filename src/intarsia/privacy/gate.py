@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, counts_of_rows, merge
+from intarsia.core.densities import family_of
 from intarsia.core.distances import Extent, extent_of, nearest_centre, rescaled_distances
 from intarsia.core.grouping.agglomeration import renumber
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -33,8 +34,6 @@ from intarsia.tables import StreamedTable
 from intarsia.tables.categories import Category
 from intarsia.tables.frame import Table
 from intarsia.tables.missing import without_empty_columns
-
-_ANY_COVARIANCE = ("gaussian_full", "gaussian_low_rank")
 
 
 class Crossing(NamedTuple):
@@ -140,8 +139,8 @@ class Gate:
         self.pipeline.admit(request)
 
     def density(self, kind: str) -> str:
-        """The kind of density to fit: as rich as points allow, unless the rules let any out."""
-        return "gaussian" if kind in _ANY_COVARIANCE and not self.policy.allow_any_covariance else kind
+        """Return the density to fit: one with few parameters for its rows, unless the policy allows any."""
+        return kind if self.policy.allow_any_covariance else family_of(kind).parsimonious(kind)
 
     def settle(self, labels: IntArray, rows: Rows) -> IntArray:
         """Local clusters without small ones: merged into the nearest, or left out.

@@ -5,14 +5,7 @@ from __future__ import annotations
 from intarsia.protocol.catalogue import decode_reply, decode_request, phase_of
 from intarsia.protocol.centres import Centres, Gaussians
 from intarsia.protocol.checks import MOST_JOINT_LEVELS
-from intarsia.protocol.densities import (
-    AnyDensity,
-    DirichletDensity,
-    DiscreteBlock,
-    DiscreteDensity,
-    GaussianDensity,
-    LowRankDensity,
-)
+from intarsia.protocol.densities import DensityMessage
 from intarsia.protocol.describe import Describe, Description
 from intarsia.protocol.failure import Failure
 from intarsia.protocol.label import Assign, Label, Labelled
@@ -25,24 +18,19 @@ __all__ = [
     "MOST_JOINT_LEVELS",
     "MOST_LOCAL_CLUSTERS",
     "MOST_SETS",
-    "AnyDensity",
     "Array",
     "Assign",
     "Centres",
     "Columns",
+    "DensityMessage",
     "Describe",
     "Description",
-    "DirichletDensity",
-    "DiscreteBlock",
-    "DiscreteDensity",
     "Exchange",
     "Failure",
-    "GaussianDensity",
     "Gaussians",
     "Label",
     "Labelled",
     "LocalSummary",
-    "LowRankDensity",
     "Message",
     "Moments",
     "Refine",

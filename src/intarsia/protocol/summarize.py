@@ -8,7 +8,7 @@ from typing import Annotated, Self
 import msgspec
 import numpy as np
 
-from intarsia.core.densities.base import density_names
+from intarsia.core.densities import density_names, family_of
 from intarsia.core.features import indicators
 from intarsia.exceptions import TooFewClustersError
 from intarsia.protocol.checks import (
@@ -20,7 +20,7 @@ from intarsia.protocol.checks import (
     is_bounded,
     require,
 )
-from intarsia.protocol.densities import AnyDensity, family_name, fewest_rows, problem_of
+from intarsia.protocol.densities import DensityMessage, fewest_rows, problem_of
 from intarsia.protocol.facts import ALLOW_DISCRETE, ALLOW_EXTREMES, Fact, Need, count, single_value
 from intarsia.protocol.layout import Columns, Moments, check_scale, needs_of_scale
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
@@ -64,8 +64,8 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
         yield from needs_of_scale(self.scale)
         if self.bounding_boxes:
             yield Need(ALLOW_EXTREMES, "bounding boxes are values of single rows")
-        if self.density == "discrete":
-            yield Need(ALLOW_DISCRETE, "discrete densities tell of single rows")
+        if self.density is not None and family_of(self.density).tells_of_single_rows:
+            yield Need(ALLOW_DISCRETE, f"{self.density} densities tell of single rows")
 
 
 def _check_number(name: str, n: int) -> None:
@@ -99,7 +99,7 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
         Fact("how clearly the local clusters are apart (mean silhouette of the least clear)", rows="sizes"),
     ] = None
     densities: Annotated[
-        tuple[AnyDensity, ...] | None, Fact("the shape of each local cluster", rows=_rows_of_densities)
+        tuple[DensityMessage, ...] | None, Fact("the shape of each local cluster", rows=_rows_of_densities)
     ] = None
     fidelity: Annotated[Array | None, Fact("how close points of each density are to the rows", rows="sizes")] = None
     low: Annotated[Array | None, single_value("smallest value of each local cluster (bounding box)")] = None
@@ -158,9 +158,11 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
     def check_densities(self, density: str) -> None:
         """There must be densities, of the family that was asked for."""
         require(self.densities is not None, "densities were asked for and are missing")
-        same = all(family_name(sent) == family_name(density) for sent in self.densities or ())
+        family = family_of(density)
+        same = all(sent.kind == family.name for sent in self.densities or ())
         require(same, f"densities must be {density}, which was asked for")
-        require(density != "dirichlet" or not self.levels, "a Dirichlet density must not contain categories")
+        fits = family.takes_categories or not self.levels
+        require(fits, f"a table with categories must not have densities of the kind {family.name!r}")
 
     def differences(self, before: Self | None) -> Iterator[int]:  # noqa: ARG002
         """All rows less those in clusters are noise, and rows that took no part."""

@@ -252,7 +252,7 @@ class Family(ABC):
         """Return the smallest number of rows behind any number in the parts of a density.
 
         ``size`` is the number of rows of its cluster, ``fewest_values`` the smallest number of values behind any entry of
-        its centroid.
+        a centroid. The parts are one of :attr:`forms`, but nothing else about them is checked yet.
         """
         del parts, size
         return fewest_values

@@ -249,7 +249,7 @@ class DiscreteFamily(Family):
         """Return the number of rows with the rarest outcome."""
         del fewest_values
         shares = parts["probabilities"]
-        shares = shares[shares > 0] if shares.dtype.kind == "f" else np.ones(0)
+        shares = shares[(shares > 0) & (shares <= 1)] if shares.dtype.kind == "f" else np.ones(0)
         return max(1, round(float(shares.min(initial=1.0)) * size))
 
 
@@ -262,7 +262,7 @@ def _shape_problem(parts: Parts, n_features: int) -> str | None:
     if any(part.dtype.kind != "i" for part in (columns, widths, lengths)):
         return wrong
     if ((widths < 1) | (widths > n_features)).any() or ((lengths < 1) | (lengths > MOST_OUTCOMES)).any():
-        return f"a discrete density with an empty block, or one of more than {MOST_OUTCOMES} outcomes"
+        return "a discrete density with an empty block, or with too many outcomes"
     sizes = (int(widths.sum()), int((widths * lengths).sum()), int(lengths.sum()))
     return None if (len(columns), len(parts["outcomes"]), len(parts["probabilities"])) == sizes else wrong
 

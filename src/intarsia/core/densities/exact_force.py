@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from intarsia.core.densities.base import Density
-from intarsia.core.densities.force import DEFAULT_SIZES, BlockSizes, blocks, comparable_clusters, empty_forces
+from intarsia.core.densities.force import DEFAULT_SIZES, BlockSizes, blocks, comparable_clusters
 from intarsia.core.densities.gaussian import Gaussian, LowRankGaussian
 from intarsia.core.densities.integral import N_NODES
 from intarsia.core.densities.moments import inverse_power_moment, low_rank_moment
@@ -41,7 +41,7 @@ def exact_forces(
             f"exact forces exist between Gaussians only, and {len(densities) - len(gaussians)} of {len(densities)} "
             "densities are of other families. Hint: force='sampled'."
         )
-    forces = empty_forces(len(densities))
+    forces = np.full((len(densities), len(densities)), np.nan)
     for left, right, shared in comparable_clusters(seen, extent):
         first, second = (
             np.triu_indices(len(left), 1) if left is right else np.divmod(np.arange(left.size * right.size), right.size)

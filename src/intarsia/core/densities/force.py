@@ -18,7 +18,7 @@ import numpy as np
 
 from intarsia.core.densities.base import Density
 from intarsia.core.distances import Extent
-from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.core.types import BoolArray, IntArray
 
 
 class BlockSizes(NamedTuple):
@@ -70,8 +70,3 @@ def comparable_clusters(seen: BoolArray, extent: Extent) -> Iterator[Comparable]
         shared = patterns[p] & patterns[q] & extent.varies
         if shared.any():
             yield Comparable(members[p], members[q], shared)
-
-
-def empty_forces(n: int) -> FloatArray:
-    """Return a matrix of forces that are not known: NaN."""
-    return np.full((n, n), np.nan)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from intarsia.core.densities.base import Density
-from intarsia.core.densities.force import DEFAULT_SIZES, BlockSizes, comparable_clusters, empty_forces
+from intarsia.core.densities.force import DEFAULT_SIZES, BlockSizes, comparable_clusters
 from intarsia.core.distances import Extent, Metric, phi_of_pairs
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
@@ -45,7 +45,7 @@ def sampled_forces(
     sizes: BlockSizes = DEFAULT_SIZES,
 ) -> FloatArray:
     """Return the paper's force: the mean over all pairs of points of two proxy clusters; NaN where they share no feature."""
-    forces = empty_forces(len(proxies))
+    forces = np.full((len(proxies), len(proxies)), np.nan)
     for left, right, shared in comparable_clusters(seen, extent):
         largest = float(phi_of_pairs(extent.high, extent.low, shared, metric))
         if largest > 0:
