@@ -40,8 +40,9 @@ from intarsia.protocol import (
     decode_request,
     encode,
     phase_of,
+    tag_of,
 )
-from intarsia.protocol.catalogue import fields_of, phases, rows_behind
+from intarsia.protocol.catalogue import exchanges, fields_of, rows_behind
 from intarsia.protocol.centres import most_centres
 from intarsia.results.outcome import RunRecord
 from intarsia.results.stored import stored_from
@@ -215,7 +216,7 @@ def test_hostile_replies_are_refused_by_name_or_harmless(moments, seed):
         except IntarsiaError as error:
             refused[moment.phase] += 1
             says_who_and_no_value(who, error)
-    assert min(refused[phase] for phase in phases()) > 0
+    assert min(refused[exchange.phase] for exchange in exchanges()) > 0
     assert sum(accepted.values()) > COUNT // BATCHES // 50  # a test in which nothing gets in shows little
 
 
@@ -240,7 +241,7 @@ def test_hostile_requests_are_refused_with_a_reason_or_answered_by_the_rules(mom
         for part in getattr(reply, "refined", (reply,)):
             told = [getattr(part, name, None) for name in ("values", "counts", "squares", "misfit")]
             assert all(np.isfinite(numbers).all() for numbers in told if numbers is not None)
-    assert set(answered) == {f"query.{phase}" for phase in phases()}
+    assert set(answered) == {tag_of(exchange.request) for exchange in exchanges()}
 
 
 def test_messages_that_claim_a_gigabyte_take_little_memory(moments, sites):

@@ -24,7 +24,7 @@ from intarsia.exceptions import ProtocolError, ReleaseError, quote
 from intarsia.privacy.journal import ASKED, Journal, LockedJournal, digest_of
 from intarsia.privacy.policy import OPEN, ReleasePolicy
 from intarsia.protocol import Failure, Reply, Request, tag_of
-from intarsia.protocol.catalogue import fields_of, is_counted, paths_of, requests, rows_behind
+from intarsia.protocol.catalogue import fields_of, paths_of, requests, rows_behind
 from intarsia.protocol.wire import Part
 
 _FEWEST_REQUESTS = 5  # of a kind, and rounds with several sets of centroids, that every study may need
@@ -106,7 +106,7 @@ class Admission:
                 raise ReleaseError(
                     f"{need.reason}, which the release policy of this participant suppresses. Hint: {need.rule}."
                 )
-        if self._policy.max_rounds is None or not is_counted(request):
+        if self._policy.max_rounds is None or not request.is_counted:
             return
         with nullcontext() if self._journal is None else self._journal.locked() as journal:
             self._count(request, self._policy.max_rounds, journal)

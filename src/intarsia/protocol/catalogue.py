@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, get_args, get_type_hints
+from functools import cache
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from intarsia.protocol.wire import Exchange, Message, Part, Reply, Request, deco
 
 _NUMBER = 8  # bytes
 _EXCHANGES = [DESCRIBE, SUMMARIZE, REFINE, LABEL, ASSIGN]
-_FAILURE = "the participant could not answer"
 SUPPRESSED = {
     "columns": "columns with too few observed values, suppressed",
     "levels": "levels that too few rows have, treated as missing values",
@@ -50,12 +49,7 @@ def exchanges() -> tuple[Exchange, ...]:
 
 def title_of(phase: str) -> str:
     """Return the title of a phase, or its name if no exchange belongs to it."""
-    return phases().get(phase, phase)
-
-
-def phases() -> dict[str, str]:
-    """Return the title of each phase by its name, in the order of a run."""
-    return {exchange.phase: exchange.title for exchange in _EXCHANGES}
+    return next((exchange.title for exchange in _EXCHANGES if exchange.phase == phase), phase)
 
 
 def is_round(phase: str) -> bool:
@@ -66,11 +60,6 @@ def is_round(phase: str) -> bool:
 def phase_of(request: Request) -> str:
     """Return the name of the phase to which a request belongs: the last part of its tag."""
     return tag_of(request).rpartition(".")[2]
-
-
-def is_counted(request: Request) -> bool:
-    """Whether the participant limits the number of different requests of this kind."""
-    return any(exchange.counted for exchange in _EXCHANGES if exchange.request is type(request))
 
 
 def requests() -> tuple[type[Request], ...]:
@@ -97,44 +86,45 @@ def decode_reply(data: bytes) -> Reply:
 
 
 def words_of(tag: str) -> str:
-    """Return what a message with this tag asks or says, in words; an empty text for an unknown tag."""
-    words = {tag_of(Failure): _FAILURE}
-    for exchange in _EXCHANGES:
-        words |= {tag_of(exchange.request): exchange.question, tag_of(exchange.reply): exchange.answer}
-    return words.get(tag, "")
+    """Return in words what a message with this tag asks or tells; an empty text for an unknown tag."""
+    kind = _kind_of(tag)
+    return "" if kind is None else (kind.__doc__ or "").partition("\n")[0]
 
 
 def meaning_of(tag: str, path: str) -> str:
     """Return the meaning of a field of a message in words; an empty text for an unknown field."""
-    fact = _facts_by_tag().get(tag, {}).get(path)
+    kind = _kind_of(tag)
+    fact = None if kind is None else paths_of(kind).get(path)
     return "" if fact is None else fact.meaning
+
+
+def _kind_of(tag: str) -> type[Message] | None:
+    return next((kind for kind in (*requests(), *replies()) if tag_of(kind) == tag), None)
 
 
 def paths_of(kind: type[Part]) -> dict[str, Fact]:
     """Return the facts of all fields of a message class by their path, as ``moments.count``."""
-    facts = {}
-    hints = get_type_hints(kind)
-    for name, fact in kind.facts().items():
-        facts[name] = fact
-        for part in _parts_in(hints.get(name)):
-            facts |= {f"{name}.{path}": inner for path, inner in paths_of(part).items()}
+    facts = dict(kind.facts())
+    for name, parts in _parts_by_field(kind).items():
+        for part in parts:
+            facts |= {f"{name}.{path}": fact for path, fact in paths_of(part).items()}
     return facts
 
 
-def _facts_by_tag() -> dict[str, dict[str, Fact]]:
-    return {tag_of(kind): paths_of(kind) for kind in (*requests(), *replies())}
+@cache
+def _parts_by_field(kind: type[Part]) -> dict[str, tuple[type[Part], ...]]:
+    """Return the classes of parts that each field may contain."""
+    return {name: tuple(_parts_in(hint)) for name, hint in get_type_hints(kind).items()}
 
 
 def _parts_in(hint: Any) -> Iterator[type[Part]]:
-    """The classes of parts that a field of this type may contain."""
     if isinstance(hint, type) and issubclass(hint, Part):
         yield hint
     for inner in get_args(hint):
         yield from _parts_in(inner)
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One field of a message: its path, entries and bytes; ``entries`` is None for an optional field without a value."""
 
     path: str

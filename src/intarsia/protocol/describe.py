@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -14,8 +14,9 @@ from intarsia.protocol.wire import Exchange, Reply, Request
 
 
 class Describe(Request, frozen=True, tag="query.describe"):
-    """Ask for the columns of a participant and, if common units need them, for their moments."""
+    """Asks for the columns of a participant and, if common units need them, for their moments."""
 
+    is_counted: ClassVar[bool] = False
     scale: Annotated[str | None, Fact("which statistics common units need")] = None
 
     def check(self) -> None:
@@ -48,11 +49,4 @@ class Description(Reply, frozen=True, tag="reply.description"):
             self.moments.check(len(self.features), self.n_rows)
 
 
-DESCRIBE = Exchange(
-    Describe,
-    Description,
-    title="who has what",
-    question="which columns do you have?",
-    answer="which columns there are",
-    counted=False,
-)
+DESCRIBE = Exchange(Describe, Description, title="who has what")

@@ -12,7 +12,7 @@ MOST_TEXT = 10_000  # letters of a failure
 
 
 class Failure(Reply, frozen=True, tag="reply.failure"):
-    """The name of one of our exceptions, and a text without data. Any request may be answered by it."""
+    """The participant could not answer: the name of one of our exceptions, and a text without data."""
 
     error: Annotated[str, Fact("kind of the failure")]
     message: Annotated[str, Fact("what went wrong, without data")]

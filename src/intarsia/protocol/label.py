@@ -15,7 +15,7 @@ from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
 
 class Label(Request, frozen=True, tag="query.label"):
-    """Ask a participant to label its rows by the nearest of these centroids, or by the likeliest of ``gaussians``."""
+    """Asks a participant to label its rows by the nearest centroid or the likeliest Gaussian, and to keep the labels."""
 
     centres: Annotated[Centres, Fact("global centroids")]
     gaussians: Annotated[
@@ -25,7 +25,7 @@ class Label(Request, frozen=True, tag="query.label"):
 
 
 class Assign(Request, frozen=True, tag="query.assign"):
-    """Ask a participant to label its rows by the group of their local cluster."""
+    """Asks a participant to label its rows by the group of their local cluster, and to keep the labels."""
 
     groups: Annotated[Array, Fact("the global cluster of each of this participant's local clusters")]
     n_groups: Annotated[int, Fact("number of global clusters")]
@@ -38,7 +38,7 @@ class Assign(Request, frozen=True, tag="query.assign"):
 
 
 class Labelled(Reply, frozen=True, tag="reply.labelled"):
-    """The number of the participant's rows in each global cluster; after :class:`Label` also the spread around it."""
+    """The number of rows in each global cluster and, after "label", the spread of their values around its centroid."""
 
     hides_small: ClassVar[bool] = True
 
@@ -73,17 +73,5 @@ class Labelled(Reply, frozen=True, tag="reply.labelled"):
         return self.counts, self.squares
 
 
-LABEL = Exchange(
-    Label,
-    Labelled,
-    title="labels",
-    question="label your rows by these centroids; keep the labels",
-    answer="how many rows have each label",
-)
-ASSIGN = Exchange(
-    Assign,
-    Labelled,
-    title="labels",
-    question="label your rows by the groups of your local clusters; keep the labels",
-    answer="how many rows have each label",
-)
+LABEL = Exchange(Label, Labelled, title="labels")
+ASSIGN = Exchange(Assign, Labelled, title="labels")

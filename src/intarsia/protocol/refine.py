@@ -19,7 +19,7 @@ _MOST_ROUNDS = 1 << 53
 
 
 class Refine(Request, frozen=True, tag="query.refine"):
-    """Ask a participant to start from global centroids, to refine those that fit its rows, and to say which moved where.
+    """Asks a participant to refine the global centroids that fit its rows, and to tell which moved where.
 
     ``rivals`` are sets of centroids, each to be refined by itself: more than one while the coordinator is in doubt which
     local clusters belong together.
@@ -95,10 +95,4 @@ class Refinement(Reply, frozen=True, tag="reply.refinement"):
                 yield from np.unique(moved[moved > 0]).astype(int).tolist()
 
 
-REFINE = Exchange(
-    Refine,
-    Refinement,
-    title="rounds",
-    question="start from these centroids, and say where yours move",
-    answer="where the centroids moved",
-)
+REFINE = Exchange(Refine, Refinement, title="rounds")

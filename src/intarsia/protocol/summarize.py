@@ -29,7 +29,7 @@ MOST_LOCAL_CLUSTERS = 1000  # of one participant: the coordinator compares all w
 
 
 class Summarize(Request, frozen=True, tag="query.summarize"):
-    """Ask a participant to cluster its rows and to describe the clusters.
+    """Asks a participant to cluster its rows and to describe the clusters.
 
     Without ``n_local_clusters`` the participant chooses up to ``max_local_clusters``. Without ``columns`` it lays out its
     rows by its own levels, clusters them in its own units (``scale``), reports in original units, and adds its moments. With
@@ -170,10 +170,4 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
             yield self.n_rows - int(self.sizes.sum(dtype=object))
 
 
-SUMMARIZE = Exchange(
-    Summarize,
-    LocalSummary,
-    title="local clusters",
-    question="cluster your rows, and describe the clusters",
-    answer="descriptions of local clusters",
-)
+SUMMARIZE = Exchange(Summarize, LocalSummary, title="local clusters")

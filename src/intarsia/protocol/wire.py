@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -51,7 +50,10 @@ class Part(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
 
 
 class Message(Part, frozen=True, kw_only=True, weakref=True, tag_field="type"):
-    """The base class of all messages. ``protocol`` is the version of the list of messages."""
+    """The base class of all messages. ``protocol`` is the version of the list of messages.
+
+    The first line of the docstring of a message says in a report what the message asks or tells.
+    """
 
     protocol: int = PROTOCOL
 
@@ -63,10 +65,12 @@ class Message(Part, frozen=True, kw_only=True, weakref=True, tag_field="type"):
 class Request(Message, frozen=True):
     """The base class of what the coordinator sends to a participant.
 
-    ``is_round`` says that a run repeats the request, each time with other numbers.
+    ``is_round`` says that a run repeats the request, each time with other numbers; ``is_counted``, that a participant limits
+    the number of different requests, because their answers are sums over rows that the coordinator chooses.
     """
 
     is_round: ClassVar[bool] = False
+    is_counted: ClassVar[bool] = True
 
     def check(self) -> None:
         """Raise a ProtocolError for numbers and words that no coordinator sends."""
@@ -96,29 +100,12 @@ class Reply(Message, frozen=True, kw_only=True):
         return iter(())
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """A request and the reply that answers it.
-
-    Attributes
-    ----------
-    request, reply
-        The classes of the two messages.
-    title
-        The step in progress lines and charts.
-    question, answer
-        The two messages in words.
-    counted
-        Whether the participant limits the number of different requests: their answers are sums over rows that the
-        coordinator chooses.
-    """
+class Exchange(NamedTuple):
+    """The classes of a request and of the reply that answers it; ``title`` names the step in progress lines and charts."""
 
     request: type[Request]
     reply: type[Reply]
     title: str
-    question: str
-    answer: str
-    counted: bool = True
 
     @property
     def phase(self) -> str:
