@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from intarsia.cli import main
 from intarsia.cli import participant as commands
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
-from intarsia.federation.consent import LATER, form_of, terms_of
+from intarsia.federation.consent import form_of, later_fields, terms_of
 from intarsia.federation.site import open_rows, participant_of
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.federation.study_file import Server, Study
@@ -161,8 +161,8 @@ def test_the_form_names_every_field_of_every_message_of_a_run(algorithm, kit):
         kinds.setdefault(tag_of(reply), set()).update(named)
         step = algorithm.advance(step.state, {"a": reply})
     later = {kind: named for kind, named in kinds.items() if kind not in ("reply.description", "reply.summary")}
-    assert set(later) == set(LATER[method])
-    assert all(named <= set(LATER[method][kind]) for kind, named in later.items())
+    assert set(later) == set(later_fields(method))
+    assert all(named <= set(later_fields(method)[kind]) for kind, named in later.items())
 
 
 def test_names_of_any_kind_survive_in_a_form(tmp_path):

@@ -24,7 +24,6 @@ from intarsia.protocol import (
     Refine,
     Refinement,
     Summarize,
-    decode_reply,
     encode,
 )
 from intarsia.runtime.contract import AbsentError, Runtime

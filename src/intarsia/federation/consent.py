@@ -16,18 +16,13 @@ from intarsia.exceptions import SettingError, quote
 from intarsia.federation.release_rules import as_table
 from intarsia.federation.site_settings import LocalSettings, toml_lines
 from intarsia.federation.study_file import Study
+from intarsia.protocol import tag_of
+from intarsia.protocol.catalogue import exchanges, paths_of
 
 CONSENT = "consent.toml"
 BY, ON = "agreed_by", "on"
 _TERMS = ("study", "participant", "server", "method", "n_clusters", "settings", "table", "columns", "release")
-LATER: dict[str, dict[str, tuple[str, ...]]] = {
-    "federated": {
-        "reply.refinement": ("refined.values", "refined.counts", "refined.sizes"),
-        "reply.labelled": ("sizes", "counts", "squares"),
-    },
-    "one_shot": {"reply.labelled": ("sizes",)},
-}
-"""Fields with rows behind them in replies that a preview does not reach, because they answer what others have said."""
+_LATER_PHASES = {"federated": ("refine", "label"), "one_shot": ("assign",)}  # a preview ends before them
 
 _HEAD = """# Consent to take part in a study. Nothing leaves before {by} and {on} are filled in, and the form is given to
 # intarsia participant serve --consent. It counts for what is written here; if anything of it changes, it counts no longer.
@@ -40,6 +35,15 @@ _LEAVES = """
 """
 _LATER = "at least {fewest}"
 _NONE = "no rows: names and settings"
+
+
+def later_fields(method: str) -> dict[str, list[str]]:
+    """Return the fields with rows behind them in replies that no preview has, because they depend on other participants."""
+    return {
+        tag_of(exchange.reply): [path for path, fact in paths_of(exchange.reply).items() if fact.rows is not None]
+        for exchange in exchanges()
+        if exchange.phase in _LATER_PHASES[method]
+    }
 
 
 def terms_of(study: Study, name: str, settings: LocalSettings, columns: Iterable[str]) -> dict[str, Any]:
@@ -70,7 +74,7 @@ def form_of(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]], by:
         }
         for said in messages
     }
-    for kind, names in LATER[terms["method"]].items():
+    for kind, names in later_fields(terms["method"]).items():
         leaves.setdefault(kind, dict.fromkeys(names, _LATER.format(fewest=fewest)))
     told = [line for kind, held in leaves.items() for line in (f'[leaves."{kind}"]', *toml_lines(held), "")]
     return "\n".join([_HEAD.format(by=BY, on=ON) + lines[0], *lines[1:], _LEAVES, *told])

@@ -13,7 +13,7 @@ from intarsia.federation.site import open_rows, participant_of
 from intarsia.federation.site_settings import LocalSettings
 from intarsia.federation.study_file import Study
 from intarsia.protocol import Failure, Reply, encode, tag_of
-from intarsia.protocol.catalogue import fields_of, rows_behind
+from intarsia.protocol.catalogue import account_of
 from intarsia.runtime.drive import exception_of
 
 _PREVIEWED = {"query.describe", "query.summarize"}  # later requests depend on the other participants
@@ -56,11 +56,5 @@ def preview(settings: LocalSettings, study: Study, name: str) -> Preview:
 
 
 def _as_json(reply: Reply) -> dict[str, Any]:
-    rows = rows_behind(reply)
-    fields = [
-        {"field": field.path, "entries": field.entries, "fewest_rows": rows.get(field.path)}
-        for field in fields_of(reply)
-        if field.entries is not None
-    ]
     values = msgspec.to_builtins(reply, enc_hook=lambda array: array.tolist())
-    return {"message": tag_of(reply), "bytes": len(encode(reply)), "fields": fields, "values": values}
+    return {"message": tag_of(reply), "bytes": len(encode(reply)), "fields": account_of(reply), "values": values}
