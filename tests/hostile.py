@@ -7,8 +7,12 @@ import struct
 import msgspec
 import numpy as np
 
+from intarsia.protocol import tag_of
+from intarsia.protocol.catalogue import replies, requests
+
 Ext = msgspec.msgpack.Ext
 GIGABYTE = 1 << 30
+TAGS = [tag_of(kind) for kind in requests() + replies()]
 NUMBERS = (
     *(-(2**63), -(2**40), -7, -1, 0, 1, 2, 1000, 2**31, 2**40, 2**53, 2**60, 2**62, 2**63 - 1, 2**64 - 1),
     *(float("nan"), float("inf"), -float("inf"), -0.5, 0.5, 1e9, 1e99, 1e100, 1e300, -1e308),
@@ -119,7 +123,7 @@ class Hostile:
                 thing | {self.pick(WORDS): self.pick([1, -1, 2**63, ["x"], "x", None, ["f", "m"]])},
                 without | {self.pick(WORDS): thing.get(some)},
                 thing | {"protocol": self.pick([0, 2, 99, -1, 2**60])},
-                thing | {"type": self.pick(["reply.labelled", "query.refine", "reply.summary", "x"])},
+                thing | {"type": self.pick([*TAGS, "x"])},
                 {},
             ]
         )

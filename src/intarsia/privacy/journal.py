@@ -47,11 +47,6 @@ class Journal:
         with self.locked() as journal:
             journal.append(entry_of(reply, request, encode(reply) if data is None else data))
 
-    def contains(self, data: bytes) -> bool:
-        """Whether a reply with these bytes is in the journal."""
-        digest = sha256(data).hexdigest()
-        return any(entry.get("sha256") == digest for entry in self.entries(LEFT))
-
     @contextmanager
     def locked(self) -> Iterator[LockedJournal]:
         """Keep all other writers out, also those of other processes."""

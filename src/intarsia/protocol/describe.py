@@ -9,7 +9,7 @@ import msgspec
 
 from intarsia.protocol.checks import MOST_ROWS, check_levels, check_names, require
 from intarsia.protocol.facts import Fact, Need, count
-from intarsia.protocol.layout import Moments, check_scale, needs_of_scale
+from intarsia.protocol.layout import CommonMoments, check_scale, needs_of_scale
 from intarsia.protocol.wire import Exchange, Reply, Request
 
 
@@ -36,7 +36,7 @@ class Description(Reply, frozen=True, tag="reply.description"):
     levels: Annotated[dict[str, tuple[str, ...]], Fact("names of the categorical columns, and of their levels")] = (
         msgspec.field(default_factory=dict)
     )
-    moments: Annotated[Moments | None, Fact("statistics of each column, for common units")] = None
+    moments: CommonMoments = None
 
     def check(self) -> None:
         """There must be columns and rows, and the moments must fit them."""

@@ -10,7 +10,7 @@ from intarsia.exceptions import ProtocolError
 from intarsia.protocol.centres import Centres, Gaussians
 from intarsia.protocol.checks import are_sizes, check_centroids, is_bounded, require
 from intarsia.protocol.facts import Fact, count
-from intarsia.protocol.layout import Columns
+from intarsia.protocol.layout import CommonColumns
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
 
@@ -21,7 +21,7 @@ class Label(Request, frozen=True, tag="query.label"):
     gaussians: Annotated[
         Gaussians | None, Fact("clusters as Gaussians, if rows are labelled by the likeliest cluster")
     ] = None
-    columns: Annotated[Columns | None, Fact("how to lay out rows; None: in their own units and levels")] = None
+    columns: CommonColumns = None
 
 
 class Assign(Request, frozen=True, tag="query.assign"):

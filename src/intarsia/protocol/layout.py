@@ -85,6 +85,11 @@ class Moments(Part, frozen=True):
         require(scale != "robust" or self.quantiles is not None, "quantiles were asked for and are missing")
 
 
+OwnLevels = Annotated[dict[str, tuple[str, ...]], Fact("names of the categorical columns, and of their levels")]
+CommonColumns = Annotated[Columns | None, Fact("how to lay out rows; None: in their own units and levels")]
+CommonMoments = Annotated[Moments | None, Fact("statistics of each column, for common units")]
+
+
 def check_scale(scale: str | None) -> None:
     """The name of common units must be known."""
     require(scale in SCALES, f"scale must be one of {SCALES}")

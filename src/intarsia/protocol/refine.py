@@ -10,7 +10,7 @@ import numpy as np
 from intarsia.protocol.centres import Centres
 from intarsia.protocol.checks import are_counts, are_sizes, check_centroids, require
 from intarsia.protocol.facts import Fact, count
-from intarsia.protocol.layout import Columns
+from intarsia.protocol.layout import CommonColumns
 from intarsia.protocol.wire import Array, Exchange, Part, Reply, Request
 
 MOST_SETS = 8  # of centroids in one request
@@ -32,7 +32,7 @@ class Refine(Request, frozen=True, tag="query.refine"):
     rivals: Annotated[tuple[Centres, ...], Fact("sets of global centroids")]
     min_points: Annotated[int, Fact("number of rows below which a centroid is ignored")]
     max_iter: Annotated[int, Fact("largest number of local iterations")]
-    columns: Annotated[Columns | None, Fact("how to lay out rows; None: in their own units and levels")] = None
+    columns: CommonColumns = None
 
     def check(self) -> None:
         """The numbers must be in their ranges."""

@@ -22,7 +22,7 @@ from intarsia.protocol.checks import (
 )
 from intarsia.protocol.densities import DensityMessage, fewest_rows, problem_of
 from intarsia.protocol.facts import ALLOW_DISCRETE, ALLOW_EXTREMES, Fact, Need, count, single_value
-from intarsia.protocol.layout import Columns, Moments, check_scale, needs_of_scale
+from intarsia.protocol.layout import CommonColumns, CommonMoments, check_scale, needs_of_scale
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
 MOST_LOCAL_CLUSTERS = 1000  # of one participant: the coordinator compares all with all
@@ -40,7 +40,7 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
     n_clusters: Annotated[int | None, Fact("number of global clusters; None: unknown")]
     n_local_clusters: Annotated[int | None, Fact("number of local clusters, if it is fixed")]
     max_local_clusters: Annotated[int, Fact("largest number of local clusters to try")]
-    columns: Annotated[Columns | None, Fact("how to lay out rows; None: in their own units and levels")] = None
+    columns: CommonColumns = None
     scale: Annotated[str | None, Fact("units to cluster in")] = None
     density: Annotated[str | None, Fact("which density to fit to each local cluster")] = None
     bounding_boxes: Annotated[bool, Fact("whether bounding boxes are asked for")] = False
@@ -104,7 +104,7 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
     fidelity: Annotated[Array | None, Fact("how close points of each density are to the rows", rows="sizes")] = None
     low: Annotated[Array | None, single_value("smallest value of each local cluster (bounding box)")] = None
     high: Annotated[Array | None, single_value("largest value of each local cluster (bounding box)")] = None
-    moments: Annotated[Moments | None, Fact("statistics of each column, for common units")] = None
+    moments: CommonMoments = None
 
     def check(self) -> None:
         """The shapes must fit each other, counts must be counts, and entries must be numbers."""

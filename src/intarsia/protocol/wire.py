@@ -167,11 +167,6 @@ def encode(message: Message) -> bytes:
     return data
 
 
-def encode_again(message: Message) -> bytes:
-    """Return the message as bytes, and not those that it was decoded from: these may repeat a field, and hide data so."""
-    return _ENCODER.encode(message)
-
-
 def decode(data: bytes, kinds: tuple[type[M], ...]) -> M:
     """Return the message of one of these types that the bytes contain, or raise a ProtocolError."""
     try:
