@@ -45,10 +45,10 @@ class Category:
         """Return the column for a selection of rows."""
         return Category(self.levels, self.codes[rows])
 
-    def with_levels(self, levels: Sequence[str], other: int = -1) -> IntArray:
-        """Return for every row the index of its level among ``levels``: ``other`` if not there, −1 if missing."""
+    def with_levels(self, levels: Sequence[str]) -> IntArray:
+        """Return for every row the index of its level among ``levels``; −1 if it is not there or missing."""
         position = {level: k for k, level in enumerate(levels)}
-        recoded = [position.get(level, other) for level in self.levels]
+        recoded = [position.get(level, -1) for level in self.levels]
         return np.array([*recoded, -1], dtype=np.intp)[self.codes]
 
     @classmethod

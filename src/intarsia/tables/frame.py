@@ -147,11 +147,10 @@ def _is_frame(table: Any) -> bool:
 
 def _is_mapping_of_columns(table: Any) -> bool:
     named = isinstance(table, Mapping) and all(isinstance(name, str) for name in table)
-    return named and bool(table) and all(is_column(column) for column in table.values())
+    return named and bool(table) and all(_is_column(column) for column in table.values())
 
 
-def is_column(column: Any) -> bool:
-    """Return whether this is a list or one-dimensional array."""
+def _is_column(column: Any) -> bool:
     if isinstance(column, list | tuple | Category | nw.Series):
         return True
     # asking a whole table for its dimensions would turn it into a matrix first

@@ -16,7 +16,6 @@ from intarsia.exceptions import InputError, SettingError, TableTypeError, quote
 from intarsia.tables.frame import (
     Table,
     as_numbers,
-    check_table,
     columns_of,
     is_table,
     kinds_of,
@@ -25,7 +24,7 @@ from intarsia.tables.frame import (
     read_table,
 )
 from intarsia.tables.missing import settle_missing
-from intarsia.tables.names import is_valid_text
+from intarsia.tables.names import column_names, is_valid_text
 from intarsia.tables.source import Source, as_table, batch_columns, check_columns, format_of, suffixes
 from intarsia.tables.streamed import StreamedTable
 from intarsia.tables.survey import kinds_in, open_stream
@@ -91,6 +90,13 @@ class Opened:
             return self
         table = self.table.only(columns) if self.is_streamed else only_columns(self.table, columns)
         return replace(self, table=table, columns=tuple(columns))
+
+    def as_ids(self) -> Ids:
+        """Return the only column of this table as row IDs."""
+        if self.is_streamed:
+            return Ids(self.table)
+        (column,) = columns_of(self.table, self.columns, self.owner).values()
+        return Ids(column.to_native() if hasattr(column, "to_native") else column)
 
     def hold(self, missing: str = "observed") -> AnyTable:
         """Return what a participant holds: all rows in memory, or the statistics of one pass over them."""
@@ -160,12 +166,13 @@ def open_table(
     limit = _memory_limit() if memory_limit is None else memory_limit
     if isinstance(opened, Source) and (all_rows or opened.n_bytes <= limit):
         opened = opened.read(() if id_column is None else (id_column,))
-    names = opened.columns if isinstance(opened, Source) else tuple(check_table(opened, owner))
-    whole = Opened(owner, opened, names, names)
-    if id_column is not None or columns is not None:
-        check_columns([*([id_column] if id_column else ()), *(columns or ())], names, repr(owner))
-    taking_part = [name for name in columns or names if name not in {id_column, *leave_out}]
-    return replace(whole.only(taking_part), ids=None if id_column is None else _ids(opened, id_column, owner))
+    names = opened.columns if isinstance(opened, Source) else column_names(opened)
+    if names is None:
+        raise not_a_table(opened, owner)
+    whole = Opened(owner, opened, tuple(names), tuple(names))
+    ids = None if id_column is None else whole.only([id_column]).as_ids()
+    left_out = {id_column, *leave_out}
+    return replace(whole.only([name for name in columns or names if name not in left_out]), ids=ids)
 
 
 def _open(table: Any, owner: str) -> Any:
@@ -177,13 +184,6 @@ def _open(table: Any, owner: str) -> Any:
     if isinstance(table, str | os.PathLike) and exists(table):
         raise _unsupported([str(table)])
     raise not_a_table(table, owner)
-
-
-def _ids(table: Any, name: str, owner: str) -> Ids:
-    if isinstance(table, Source):
-        return Ids(table.only([name]))
-    column = columns_of(table, [name], owner)[name]
-    return Ids(column.to_native() if hasattr(column, "to_native") else column)
 
 
 def _memory_limit() -> int:
@@ -209,10 +209,9 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
     A participant is named like its file if no name is given. All faults of one type are named at once.
     """
     pairs = [_name_and_location(text) for text in arguments]
-    known = [location for _, location in pairs if _is_registered(location) or exists(location)]
-    if missing := [location for _, location in pairs if location not in known]:
+    if missing := [location for _, location in pairs if not exists(location)]:
         raise InputError(f"{len(missing)} file(s) not found: {quote(missing)}.")
-    if unsupported := [location for location in known if format_of(location) is None]:
+    if unsupported := [location for _, location in pairs if format_of(location) is None]:
         raise _unsupported(unsupported)
     names = [name for name, _ in pairs]
     if invalid := [name for name in names if not name.strip() or set(name) & set("/\\\0") or not is_valid_text(name)]:
@@ -230,12 +229,6 @@ def _name_and_location(text: str) -> tuple[str, str]:
     if not equals or exists(text):
         return Path(text).stem, text
     return name, location
-
-
-def _is_registered(location: str) -> bool:
-    """Return whether a location that is not a file, such as an address, is of a registered type."""
-    kind = format_of(location)
-    return kind is not None and kind.matches is not None and kind.matches(location)
 
 
 def exists(location: str | os.PathLike[str]) -> bool:
