@@ -26,8 +26,7 @@ from intarsia.coordinator import OneShotAlgorithm
 from intarsia.core.densities.exact_force import exact_forces
 from intarsia.core.densities.sampled_force import sample_inside
 from intarsia.core.distances import Extent, extent_of
-from intarsia.core.grouping.agglomeration import agglomerate
-from intarsia.core.grouping.local_forces import LocalForces
+from intarsia.core.grouping.agglomeration import LocalForces, agglomerate
 from intarsia.core.grouping.options import SearchOptions
 from intarsia.core.grouping.search import search_forces
 from intarsia.core.randomness import stream

@@ -39,7 +39,7 @@ CASES = {
     "only constants shared": (
         {"a": table("xy").assign(x=1.0), "b": table("xz").assign(x=1.0)},
         ex.DisjointFeaturesError,
-        r"share only features that tell nothing",
+        r"share only features that cannot be compared",
     ),
     "no rows": ({"a": table("xy"), "b": table("xy", n=0)}, ex.EmptyTableError, r"'b' has 0 rows"),
     "duplicate columns": (
@@ -67,10 +67,10 @@ CASES = {
         ex.MixedKindsError,
         r"1 column\(s\) are numbers for some.*'x \(numbers at b, categories elsewhere\)'",
     ),
-    "a column called like a level": (
+    "a column with the name of a level": (
         {"a": table().assign(sex=["m", "f"] * 6), "b": table("xy").assign(**{"sex=m": 1.0})},
         ex.DuplicateColumnError,
-        r"called like a level of another column: 'sex=m'",
+        r"have the name of a level of another column: 'sex=m'",
     ),
     "numbers with a question mark": (
         {"a": table().assign(dose=["1", "2", "?"] * 4), "b": table()},

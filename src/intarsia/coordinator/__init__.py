@@ -1,6 +1,6 @@
-"""The coordinator's side: decides, and never sends."""
+"""The coordinator: it decides what to ask and what the replies mean, and never sends."""
 
-from intarsia.coordinator.base import Algorithm, Step
+from intarsia.coordinator.contract import Algorithm, Step
 from intarsia.coordinator.federated import FederatedAlgorithm
 from intarsia.coordinator.one_shot import OneShotAlgorithm
 

@@ -1,6 +1,7 @@
-"""How far out a participant pulls: refined centroids that lie outside what everybody else's centroids reach.
+"""How far a participant's refined centroids lie outside the range of all others' centroids.
 
-Nobody can check what a participant says of its rows. But means follow whoever is far away, so who was far away is kept.
+The coordinator cannot check what a participant reports of its rows. But centroids follow outliers, so it records who sent
+some.
 """
 
 from __future__ import annotations
@@ -9,59 +10,57 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from intarsia.coordinator.base import Study
+from intarsia.coordinator.members import Members
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.types import BoolArray, FloatArray
 from intarsia.protocol import Refined
 
 
-def stretched(
-    before: Mapping[str, float], study: Study, refined: Mapping[str, Refined], local: MaskedCentroids
+def updated_outlyingness(
+    before: Mapping[str, float], members: Members, refined: Mapping[str, Refined], local: MaskedCentroids
 ) -> dict[str, float]:
-    """By participant, the farthest outside so far, in multiples of the reach; 0 for whoever stayed inside.
+    """Return, by participant, how far outside its centroids were in any round so far, in multiples of the range.
 
-    The reach of a feature is that of all local centroids and of what the others refined in the same round; where it is
-    none, its size.
+    It is 0 for a participant whose centroids were always inside. The range of a feature is that of all local centroids and
+    of what the others refined in the same round; if all of these are equal, it is their size.
     """
-    names = list(refined)
-    if not names:
+    if not refined:
         return dict(before)
-    wide = [_wide(study, name, refined[name]) for name in names]
-    # the lowest and the highest of everybody, without whoever is looked at
-    low = _without_each(np.array([np.where(seen, values, np.inf).min(axis=0) for values, seen in wide]), np.inf)
-    high = -_without_each(-np.array([np.where(seen, values, -np.inf).max(axis=0) for values, seen in wide]), np.inf)
+    laid_out = [_lay_out(members, name, reply) for name, reply in refined.items()]
+    low = _least_of_others(np.array([np.where(seen, values, np.inf).min(axis=0) for values, seen in laid_out]))
+    high = -_least_of_others(-np.array([np.where(seen, values, -np.inf).max(axis=0) for values, seen in laid_out]))
     low = np.minimum(low, np.where(local.seen, local.values, np.inf).min(axis=0))
     high = np.maximum(high, np.where(local.seen, local.values, -np.inf).max(axis=0))
     known = low <= high
     low, high = np.where(known, low, 0.0), np.where(known, high, 0.0)
     size = np.maximum(np.maximum(np.abs(low), np.abs(high)), 1.0)
-    reach = np.where(high > low, high - low, size)
-    found = {}
-    for i, (name, (values, seen)) in enumerate(zip(names, wide, strict=True)):
-        outside = np.maximum(low[i] - values, values - high[i]) / reach[i]
+    width = np.where(high > low, high - low, size)
+    result = dict(before)
+    for i, (name, (values, seen)) in enumerate(zip(refined, laid_out, strict=True)):
+        outside = np.maximum(low[i] - values, values - high[i]) / width[i]
         farthest = np.where(seen & known[i], np.maximum(outside, 0.0), 0.0).max(initial=0.0)
-        found[name] = max(before.get(name, 0.0), float(farthest))
-    return dict(before) | found
+        result[name] = max(before.get(name, 0.0), float(farthest))
+    return result
 
 
-def _without_each(values: FloatArray, nothing: float) -> FloatArray:
-    """For every row and column the smallest entry of the other rows.
+def _least_of_others(values: FloatArray) -> FloatArray:
+    """Return for every row and column the smallest entry of the other rows.
 
-    >>> _without_each(np.array([[1.0], [3.0], [2.0]]), np.inf).ravel()
+    >>> _least_of_others(np.array([[1.0], [3.0], [2.0]])).ravel()
     array([2., 1., 1.])
     """
     first = values.argmin(axis=0)
     columns = np.arange(values.shape[1])
     rest = values.copy()
-    rest[first, columns] = nothing
+    rest[first, columns] = np.inf
     result = np.broadcast_to(values[first, columns], values.shape).copy()
     result[first, columns] = rest.min(axis=0)
     return result
 
 
-def _wide(study: Study, name: str, part: Refined) -> tuple[FloatArray, BoolArray]:
-    """Over the union of features: values, and which of them are there."""
-    index = study.index(name)
-    values, counts = np.zeros((len(part.sizes), len(study.space))), np.zeros((len(part.sizes), len(study.space)))
-    values[:, index], counts[:, index] = part.values, part.counts
+def _lay_out(members: Members, name: str, refined: Refined) -> tuple[FloatArray, BoolArray]:
+    """Return a participant's centroids over the union of features: values, and which of them it has."""
+    index, shape = members.index(name), (len(refined.sizes), len(members.space))
+    values, counts = np.zeros(shape), np.zeros(shape)
+    values[:, index], counts[:, index] = refined.values, refined.counts
     return np.where(counts > 0, values, 0.0), counts > 0

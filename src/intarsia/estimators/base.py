@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from intarsia.coordinator import Algorithm
-from intarsia.coordinator.base import check_connected
+from intarsia.coordinator.columns import check_connected
 from intarsia.core.distances import Metric
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.randomness import draw_seed

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from intarsia.coordinator import federated, one_shot
+from intarsia.coordinator.settings import FORCES, MODELS, MOST_RIVALS, REFINEMENTS
 from intarsia.core.densities.base import density_names, family_of
 from intarsia.core.distances import METRICS
 from intarsia.core.grouping.aggregations import centroid_methods, force_methods
@@ -178,14 +178,14 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         "tol": Setting(Number(0.0, np.inf)),
         "min_points": Setting(WholeNumber(1)),
         "local_iterations": Setting(WholeNumber(1)),
-        "refinement": Setting(OneOf(federated.REFINEMENTS)),
-        "n_rivals": Setting(WholeNumber(0, federated.MOST_RIVALS)),
-        "model": Setting(OneOf(federated.MODELS)),
+        "refinement": Setting(OneOf(REFINEMENTS)),
+        "n_rivals": Setting(WholeNumber(0, MOST_RIVALS)),
+        "model": Setting(OneOf(MODELS)),
     },
     "one_shot": {
         **_COMMON,
         "aggregation": Setting(OneOf(force_methods())),
-        "force": Setting(OneOf(one_shot.FORCES)),
+        "force": Setting(OneOf(FORCES)),
         "exponent": Setting(Number(0.0, 100.0, above_low=True)),
         "softening": Setting(Number(0.0, 1.0)),
         "density": Setting(DensityName()),

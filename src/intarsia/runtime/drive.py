@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from intarsia import exceptions
-from intarsia.coordinator.base import Algorithm, Step
+from intarsia.coordinator.contract import Algorithm, Step
 from intarsia.exceptions import (
     DisjointFeaturesError,
     FederationError,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 
-from intarsia.core.fast.windows import WindowSizes
+from intarsia.core.fast.bounds import WindowSizes
 from intarsia.core.grouping.method_a import join_closest_first, method_a, method_a_seeds
 from tests.core.grouping.cases import line, many_centroids
 

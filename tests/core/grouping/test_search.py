@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.grouping.agglomeration import renumber
+from intarsia.core.grouping.agglomeration import LocalForces, renumber
 from intarsia.core.grouping.local_centroids import (
     LocalCentroids,
     excess_components,
     excess_components_of_centroids,
     objective,
 )
-from intarsia.core.grouping.local_forces import LocalForces
 from intarsia.core.grouping.margins import margins
 from intarsia.core.grouping.method_a import method_a
 from intarsia.core.grouping.method_b import method_b

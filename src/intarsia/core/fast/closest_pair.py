@@ -25,13 +25,13 @@ import numpy as np
 
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent, rescaled_distances
-from intarsia.core.fast.reaches import Reaches
-from intarsia.core.fast.windows import (
+from intarsia.core.fast.bounds import (
     CLOSE,
     DEFAULT_WINDOWS,
     SLACK,
     Candidates,
     CompactCentroids,
+    Reaches,
     Window,
     WindowSizes,
 )

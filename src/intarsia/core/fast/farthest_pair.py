@@ -26,12 +26,9 @@ Floats = npt.NDArray[Any]  # of single or double precision
 class BlockSizes:
     """How many pairs are looked at together. They change the time, never the result."""
 
-    rows: int = 256
-    """Rows of a block of squared distances: its few arrays stay in the processor's cache."""
-    columns: int = 1024
-    """Columns of a block."""
-    exact: int = 1 << 12
-    """Pairs that are measured exactly at once."""
+    rows: int = 256  # rows of a block of squared distances: its few arrays stay in the processor's cache
+    columns: int = 1024  # columns of a block
+    exact: int = 1 << 12  # pairs that are measured exactly at once
 
 
 DEFAULT_BLOCKS = BlockSizes()

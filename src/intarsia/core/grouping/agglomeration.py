@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -96,6 +97,22 @@ def agglomerate(affinity: FloatArray, forbidden: BoolArray | None = None, n_grou
         strengths.append(strength)
         table.join(r, s, n + step)
     return MergeTree(n, np.array(merges, dtype=np.intp).reshape(-1, 2), np.array(strengths, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class LocalForces:
+    """The force between every two local clusters, NaN where a pair is incomparable, and the owner of each."""
+
+    forces: FloatArray
+    owner: IntArray
+
+    @cached_property
+    def tree(self) -> MergeTree:
+        """The paper's merge tree."""
+        return agglomerate(self.forces)
+
+    def __len__(self) -> int:
+        return len(self.owner)
 
 
 class _Means:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from intarsia.core.grouping.agglomeration import LocalForces
 from intarsia.core.grouping.local_centroids import LocalCentroids, objective
-from intarsia.core.grouping.local_forces import LocalForces
 from intarsia.core.grouping.method_a import method_a
 from intarsia.core.grouping.method_b import method_b
 from intarsia.core.grouping.objective import ForceObjective

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.fast.bounds import DEFAULT_WINDOWS, WindowSizes
 from intarsia.core.fast.closest_pair import METRICS, ClosestFirst
-from intarsia.core.fast.windows import DEFAULT_WINDOWS, WindowSizes
 from intarsia.core.grouping.local_centroids import LocalCentroids
 from intarsia.core.grouping.method_b import far_apart
 from intarsia.core.types import BoolArray, FloatArray, IntArray

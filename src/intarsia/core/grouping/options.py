@@ -15,24 +15,15 @@ from intarsia.core.types import BoolArray, IntArray
 class SearchLimits:
     """The sizes from which on the search computes differently, and the bounds of its effort. Only tests change them."""
 
-    wide: int = 1 << 17
-    """Differences between one participant's clusters and all centres; from here on, matrix products replace them."""
-    several: int = 500
-    """Local clusters; with more, the search ends as soon as starts agree."""
-    many: int = 3000
-    """Local clusters; with more, the search avoids all pairs of them, most starts and most rivals."""
-    n_agreeing: int = 5
-    """Consecutive starts that lead to the best grouping so far and thereby end a search of several clusters."""
-    n_random_starts: int = 8
-    """Random starts with many clusters: a search then takes less than 20 times as long as Method A."""
-    n_sampled: int = 300
-    """Clusters that typical costs are taken from with many clusters."""
-    max_sweeps: int = 50
-    """Sweeps of rematching over all participants."""
-    close: float = 1 / 3
-    """How much worse a rival may be, as a share of its own loss."""
-    n_doubtful: int = 20
-    """Participants with the least certain clusters, for whom other matchings are tried."""
+    wide: int = 1 << 17  # differences of one participant's clusters and all centres; with more, matrix products
+    several: int = 500  # local clusters; with more, the search ends as soon as starts agree
+    many: int = 3000  # local clusters; with more, the search avoids all pairs of them, most starts and most rivals
+    n_agreeing: int = 5  # consecutive starts that must lead to the best grouping for a search to end early
+    n_random_starts: int = 8  # with many clusters: a search then takes less than 20 times as long as Method A
+    n_sampled: int = 300  # clusters that typical costs are taken from with many clusters
+    max_sweeps: int = 50  # sweeps of rematching over all participants
+    close: float = 1 / 3  # how much worse a rival may be, as a share of its own loss
+    n_doubtful: int = 20  # participants with the least certain clusters, for whom other matchings are tried
 
 
 DEFAULT_LIMITS = SearchLimits()

@@ -18,9 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from intarsia.core.grouping.agglomeration import renumber
+from intarsia.core.grouping.agglomeration import LocalForces, renumber
 from intarsia.core.grouping.local_centroids import LocalCentroids
-from intarsia.core.grouping.local_forces import LocalForces
 from intarsia.core.grouping.margins import relative_gap
 from intarsia.core.grouping.method_a import method_a
 from intarsia.core.grouping.method_b import method_b

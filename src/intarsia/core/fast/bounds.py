@@ -1,4 +1,4 @@
-"""The candidates that one group of Method A measures after a merge, and the bounds for all others."""
+"""Candidates that a group of Method A measures after a merge, bounds for all others, and what rescales distances."""
 
 from __future__ import annotations
 
@@ -18,20 +18,13 @@ SLACK = 1e-11  # relative: what rounding may do to a bound
 class WindowSizes:
     """How many candidates are measured when. They change the time that Method A takes, never its result."""
 
-    core: int = 128
-    """Centroids that are measured after every merge of a group."""
-    window: int = 768
-    """Centroids that are measured when the core does not suffice, at least."""
-    widest: int = 32
-    """A window holds at most one in so many centroids, if that is more than ``window``."""
-    short: int = 16
-    """Merges; a window that lasts shorter is followed by a larger one."""
-    long: int = 256
-    """Merges; a window that lasts longer is followed by a smaller one."""
-    pool: int = 8
-    """Windows among whose centroids a new window is chosen."""
-    block: int = 1 << 18
-    """Numbers in one temporary array: 2 MiB."""
+    core: int = 128  # centroids that are measured after every merge of a group
+    window: int = 768  # centroids that are measured when the core does not suffice, at least
+    widest: int = 32  # a window holds at most one in so many centroids, if that is more than ``window``
+    short: int = 16  # merges; a window that lasts shorter is followed by a larger one
+    long: int = 256  # merges; a window that lasts longer is followed by a smaller one
+    pool: int = 8  # windows among whose centroids a new window is chosen
+    block: int = 1 << 18  # numbers in one temporary array: 2 MiB
 
 
 DEFAULT_WINDOWS = WindowSizes()
@@ -118,3 +111,39 @@ class Window:
             if in_core >= 0:
                 self.core.values[in_core, 0] = np.inf
                 self.distances[in_core] = np.inf
+
+
+class Reaches:
+    """The reach over shared features, by group and centroid; it is the same for all centroids with the same features."""
+
+    def __init__(self, seen: BoolArray, known: BoolArray, width: FloatArray, metric: str) -> None:
+        packed = np.packbits(seen, axis=1)
+        _, first, self._kind = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        self._kind = self._kind.reshape(-1)
+        self._seen_by_kind = np.ascontiguousarray(seen[first].T)
+        self._euclidean = metric == "euclidean"
+        self._weights = np.square(width) if self._euclidean else width
+        self._reach = (known * self._weights) @ self._seen_by_kind
+        self.least = np.zeros(len(known))  # the smallest reach of any centroid that shares a feature with a group
+        for g in range(len(known)):
+            self._find_least(g)
+
+    def _find_least(self, g: int) -> None:
+        reach = self._reach[g]
+        self.least[g] = reach.min(where=reach > 0, initial=np.inf) * (1.0 - SLACK)
+
+    def inverse(self, g: int, members: IntArray) -> FloatArray:
+        """Return 1 / reach of these centroids; infinite where they share nothing with the group."""
+        reach = self._reach[g, self._kind[members]]
+        root = np.sqrt(reach) if self._euclidean else reach
+        return np.asarray(np.divide(1.0, root, out=np.full(len(root), np.inf), where=root > 0))
+
+    def gain(self, g: int, features: IntArray) -> tuple[IntArray, FloatArray]:
+        """Add features to a group; return the centroids with them, and the factors of their bounds (0: none before)."""
+        before = self._reach[g].copy()
+        self._reach[g] += self._weights[features] @ self._seen_by_kind[features]
+        self._find_least(g)
+        factor = np.divide(before, self._reach[g], out=np.ones_like(before), where=self._reach[g] > 0)
+        affected = np.flatnonzero((factor < 1.0)[self._kind])
+        factor = np.sqrt(factor) if self._euclidean else factor
+        return affected, factor[self._kind[affected]]

@@ -1,0 +1,145 @@
+"""Groupings of local centroids that rounds are started from, and the global centroids that they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from intarsia.coordinator.gather import checked
+from intarsia.coordinator.local_clusters import LocalClusters, check_comparable_centroids
+from intarsia.coordinator.members import Members
+from intarsia.coordinator.settings import FederatedSettings
+from intarsia.core.alignment import blend, without_own
+from intarsia.core.centroids import MaskedCentroids, merge
+from intarsia.core.distances import Extent
+from intarsia.core.grouping.aggregations import AGGREGATIONS
+from intarsia.core.grouping.local_centroids import LocalCentroids, by_size
+from intarsia.core.grouping.margins import margins
+from intarsia.core.grouping.objective import CentroidObjective
+from intarsia.core.grouping.options import Grouping, SearchOptions
+from intarsia.core.randomness import stream
+from intarsia.core.types import IntArray
+from intarsia.protocol import Centres, Refined
+from intarsia.results.outcome import Aggregation
+
+
+class Grouped(NamedTuple):
+    """The initialisation: local clusters, their groups with margins, and how these were found."""
+
+    clusters: LocalClusters
+    groups: IntArray
+    extent: Extent
+    margins: tuple[float, ...]
+    aggregation: Aggregation
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One grouping and the global centroids that it has led to so far.
+
+    ``last`` is what each participant refined in the last round, ``merged`` the mean of all; ``misfit`` is how badly the rows
+    fit.
+    """
+
+    grouped: Grouped
+    centres: MaskedCentroids
+    merged: MaskedCentroids | None = None
+    last: Mapping[str, Refined] = field(default_factory=dict)
+    misfit: float = float("nan")
+
+    def moved(self, settings: FederatedSettings, members: Members, refined: Mapping[str, Refined]) -> Candidate:
+        """Return the candidate after a round."""
+        merged = _merge_refined(members, refined, settings.k)
+        centres = blend(self.centres, merged, settings.step_size)
+        misfit = sum(reply.misfit for reply in refined.values())
+        return replace(self, centres=centres, merged=merged, last=refined, misfit=misfit)
+
+    def widened(self, d: int) -> Candidate:
+        """Return the candidate with more features, which latecomers have.
+
+        Nothing is known of the extent of new features, so they do not decide on groups.
+        """
+        grouped = self.grouped
+        clusters, extent = grouped.clusters, grouped.extent
+        new = (0, d - len(extent.low))
+        grouped = grouped._replace(
+            clusters=replace(clusters, centroids=clusters.centroids.wider(d)),
+            extent=Extent(np.pad(extent.low, new), np.pad(extent.high, new)),
+        )
+        merged = None if self.merged is None else self.merged.wider(d)
+        return replace(self, grouped=grouped, centres=self.centres.wider(d), merged=merged)
+
+    def centres_for(self, members: Members, name: str, *, crosswise: bool = False) -> Centres:
+        """Return the global centroids over one participant's features; crosswise, without its part in them."""
+        index, extent = members.index(name), self.grouped.extent
+        centres = _features(self.centres, index)
+        if crosswise and self.merged is not None and name in self.last:
+            part = MaskedCentroids.of(self.last[name].values, self.last[name].counts)
+            centres = without_own(_features(self.merged, index), part, centres)
+        return Centres(values=centres.values, known=centres.seen, low=extent.low[index], high=extent.high[index])
+
+
+def _features(centroids: MaskedCentroids, index: IntArray) -> MaskedCentroids:
+    return MaskedCentroids(centroids.values[:, index], centroids.counts[:, index])
+
+
+def _merge_refined(members: Members, refined: Mapping[str, Refined], n_clusters: int) -> MaskedCentroids:
+    """Return merge( { c_i^a, all i } ) for every a: the new centroids, before α."""
+    all_values, all_counts = [], []
+    for name, reply in refined.items():
+        index = members.index(name)
+        checked(name, reply.check_shape, (n_clusters, len(index)))
+        values, counts = np.zeros((n_clusters, len(members.space))), np.zeros((n_clusters, len(members.space)))
+        values[:, index], counts[:, index] = reply.values, reply.counts
+        all_values.append(values)
+        all_counts.append(counts)
+    centroids = MaskedCentroids.of(np.concatenate(all_values), np.concatenate(all_counts))
+    return merge(centroids, np.tile(np.arange(n_clusters), len(refined)), n_clusters)
+
+
+def first_candidates(settings: FederatedSettings, members: Members, clusters: LocalClusters) -> tuple[Candidate, ...]:
+    """Return the best grouping, and rivals that the local centroids alone hardly distinguish from it."""
+    local = LocalCentroids(clusters.centroids, clusters.owner, settings.metric)
+    local.check(settings.k)
+    check_comparable_centroids(members, local)
+    method = AGGREGATIONS[settings.aggregation].of_centroids
+    assert method is not None
+    generator = partial(stream, settings.seed, "coordinator", "search centroids")
+    best = method(local, settings.k, SearchOptions(members.masks, settings.n_starts, generator, settings.n_jobs))
+    rivals = _fair_rivals(settings, members, clusters, best)
+    objective = CentroidObjective(local, settings.k)
+    losses = (best.loss, best.runner_up, best.confidence)
+    aggregation = Aggregation(settings.aggregation, *losses, best.n_different, n_compared=1 + len(rivals))
+    candidates: list[Candidate] = []
+    for groups in (best.groups, *rivals):
+        ordered = by_size(groups, clusters.sizes.astype(np.float64))
+        if candidates:  # a rival, should the rows prefer it
+            aggregation = replace(
+                aggregation, loss=objective.loss(ordered), runner_up=best.loss, confidence=0.0, overruled=True
+            )
+        grouped = Grouped(clusters, ordered, local.extent, tuple(margins(objective, ordered).tolist()), aggregation)
+        candidates.append(Candidate(grouped, merge(clusters.centroids, ordered, settings.k)))
+    return tuple(candidates)
+
+
+def _fair_rivals(
+    settings: FederatedSettings, members: Members, clusters: LocalClusters, best: Grouping
+) -> tuple[IntArray, ...]:
+    """Return the rivals of a grouping whose centroids have as many entries.
+
+    Centroids with fewer entries fit rows more easily, and would win for that alone. Where every two participants share a
+    feature, there is no weak link that rivals could turn.
+    """
+    if settings.max_rounds <= 1 or settings.refinement == "plain" or members.complete:
+        return ()
+
+    def n_entries(groups: IntArray) -> int:
+        return int(merge(clusters.centroids, groups, settings.k).seen.sum())
+
+    needed = n_entries(best.groups)
+    return tuple(islice((groups for groups in best.rivals if n_entries(groups) >= needed), settings.n_rivals))

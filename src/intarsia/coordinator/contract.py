@@ -1,0 +1,52 @@
+"""An algorithm is a state and two pure functions, ``start`` and ``advance``; the runtime sends the requests.
+
+The states of Algorithm 1 (:mod:`~intarsia.coordinator.federated`), each with the requests that were sent. Participants that
+have not described themselves yet are asked to in every state but the last::
+
+    AskedFeatures ──▶ AskedSummaries ──▶ AskedRefinement ──▶ AskedLabels ──▶ result
+    (Describe)   │    (Summarize)   ▲    (Refine)    ▲  │    (Label)    │   ▲
+                 ▼                  │                └──┘ until the     ▼   │
+              AskedNumber ──────────┘                     centroids   AskedLikeliest
+              (Summarize, if K is to be chosen)           rest        (Label, if model="mixture")
+
+The states of Algorithm 2 (:mod:`~intarsia.coordinator.one_shot`)::
+
+    AskedSummaries ──▶ AskedLabels ──▶ result
+    (Summarize)        (Assign)   │    ▲
+                                  ▼    │
+                                  AskedLatecomers
+                                  (Label, if a participant described itself only now)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from intarsia.protocol import Reply, Request
+from intarsia.results.outcome import Outcome, RoundInfo
+
+
+@dataclass(frozen=True)
+class Step:
+    """The state of a run with the next requests, or the result.
+
+    ``last`` is the round before, for a watcher. If ``optional``, the run goes on even if no participant replies.
+    """
+
+    state: Any = None
+    requests: Mapping[str, Request] = field(default_factory=dict)
+    result: Outcome | None = None
+    last: RoundInfo | None = None
+    optional: bool = False
+
+
+class Algorithm(Protocol):
+    """Decides what to ask and what the replies mean."""
+
+    def start(self, participants: Sequence[str]) -> Step:
+        """Return the first requests."""
+
+    def advance(self, state: Any, replies: Mapping[str, Reply]) -> Step:
+        """Return the next requests, or the result. Participants that did not reply in time are not in ``replies``."""

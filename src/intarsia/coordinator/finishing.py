@@ -1,0 +1,136 @@
+"""The end of Algorithm 1: labels, sizes, variances, and the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from intarsia.coordinator.contract import Step
+from intarsia.coordinator.gather import checked, sizes_of
+from intarsia.coordinator.members import Members
+from intarsia.coordinator.run import AskedLabels, AskedLikeliest, Run
+from intarsia.coordinator.settings import FederatedSettings
+from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.distances import Extent, Metric
+from intarsia.core.types import FloatArray
+from intarsia.protocol import Gaussians, Label, Labelled, Request
+from intarsia.results.outcome import Coverage, GlobalModel, Outcome
+
+
+def ask_labels(settings: FederatedSettings, run: Run) -> Step:
+    """Return the request for labels, for all participants that have not sent their sizes yet."""
+    requests: dict[str, Request] = {
+        name: Label(centres=run.candidates[0].centres_for(run.members, name), columns=run.members.columns_for(name))
+        for name in run.members.participants
+        if name not in run.labelled
+    }
+    return Step(AskedLabels(run), requests | run.roll.ask(settings.scale), last=run.last_round)
+
+
+def finish(settings: FederatedSettings, run: Run) -> Step:
+    """Return the result; or ask for the labels of latecomers, or once more for labels by the most likely Gaussian."""
+    before = set(run.members.participants)
+    run = run.with_latecomers()
+    if latecomers := [name for name in run.members.participants if name not in before]:
+        # participants that did not label by now are not asked again
+        step = ask_labels(settings, run)
+        return replace(step, requests={name: step.requests[name] for name in latecomers}, optional=True)
+    outcome = _outcome(run, settings.metric)
+    return _ask_likeliest(run, outcome) if settings.model == "mixture" else Step(result=outcome)
+
+
+def finish_likeliest(run: Run, outcome: Outcome, labelled: Mapping[str, Labelled]) -> Step:
+    """Return the result with the sizes of the second labelling; participants that missed it keep their labels."""
+    participants, n_clusters = run.members.participants, len(outcome.model.centroids)
+    sizes = sizes_of(labelled, participants, n_clusters, run.roll.n_rows)
+    kept = {name: before for name, before in outcome.sizes.items() if name not in labelled}
+    return Step(result=replace(outcome, sizes=sizes | kept))
+
+
+def _ask_likeliest(run: Run, outcome: Outcome) -> Step:
+    """Return the request for labels by the Gaussians that the clusters of all participants make."""
+    members, winner = run.members, run.candidates[0]
+    sizes = sum(outcome.sizes.values(), np.zeros(len(winner.centres), dtype=np.intp))
+    outcome = replace(outcome, model=replace(outcome.model, weights=np.maximum(sizes, 1e-12) / max(sizes.sum(), 1)))
+    mixture = outcome.model.mixture(sizes)
+    requests = {}
+    for name in members.participants:
+        part = mixture.on(members.index(name))
+        gaussians = Gaussians(
+            means=part.means,
+            variances=part.variances,
+            seen=part.seen,
+            weights=part.weights,
+            overall=part.overall,
+            width=part.width,
+        )
+        requests[name] = Label(
+            centres=winner.centres_for(members, name), columns=members.columns_for(name), gaussians=gaussians
+        )
+    return Step(AskedLikeliest(run, outcome), requests)
+
+
+def _outcome(run: Run, metric: Metric) -> Outcome:
+    members, labelled, centres, number = run.members, run.labelled, run.candidates[0].centres, run.number
+    grouped = run.candidates[0].grouped
+    variances, counts = _spread(members, labelled, len(centres))
+    return Outcome(
+        model=global_model(members, centres, grouped.extent, metric, variances, counts),
+        participants=members.participants,
+        masks=members.masks,
+        local_centroids=grouped.clusters.centroids,
+        local_clusters=grouped.clusters.records(members, grouped.groups, grouped.margins),
+        aggregation=grouped.aggregation,
+        clarity=grouped.clusters.clarity,
+        coverage=_coverage(run),
+        remarks=run.roll.remarks,
+        sizes=sizes_of(labelled, members.participants, len(centres), run.roll.n_rows),
+        rounds=run.rounds,
+        converged=run.converged,
+        merge_tree=None if number is None else number.tree,
+        silhouettes={} if number is None else number.choice.silhouettes,
+        found=None if number is None else number.choice.found,
+        leaves=() if number is None else number.leaves,
+        strain=run.outlyingness,
+    )
+
+
+def global_model(
+    members: Members,
+    centroids: MaskedCentroids,
+    extent: Extent,
+    metric: Metric,
+    variances: FloatArray,
+    counts: FloatArray,
+) -> GlobalModel:
+    """Return all that labelling a new row needs."""
+    shift, scale, way = members.units
+    levels = members.all_levels
+    return GlobalModel(members.space, centroids, extent, shift, scale, metric, variances, counts, levels, way)
+
+
+def _spread(members: Members, labelled: Mapping[str, Labelled], n_clusters: int) -> tuple[FloatArray, FloatArray]:
+    """Return the pooled variance of every cluster and feature around the final centroids, and the values behind it."""
+    counts, squares = np.zeros((n_clusters, len(members.space))), np.zeros((n_clusters, len(members.space)))
+    for name in filter(labelled.__contains__, members.participants):
+        index = members.index(name)
+        sent_counts, sent_squares = checked(name, labelled[name].spread, n_clusters, len(index))
+        counts[:, index] += sent_counts
+        squares[:, index] += sent_squares
+    return squares / np.maximum(counts, 1.0), counts
+
+
+def _coverage(run: Run) -> Coverage:
+    """Return the rows and observed values of each participant; latecomers sent theirs with their labels."""
+    members, early = run.members, run.candidates[0].grouped.clusters.coverage
+    rows = np.zeros(len(members.participants), dtype=np.intp)
+    filled = np.zeros((len(members.participants), len(members.space)), dtype=np.intp)
+    rows[: len(early.rows)] = early.rows
+    filled[: len(early.rows), : early.filled.shape[1]] = early.filled
+    for i, name in enumerate(members.participants[len(early.rows) :], len(early.rows)):
+        rows[i] = run.roll.described[name].n_rows
+        if name in run.labelled and (counts := run.labelled[name].counts) is not None:
+            filled[i, members.index(name)] = np.minimum(counts.sum(axis=0), rows[i]).astype(np.intp)
+    return Coverage(rows, filled)

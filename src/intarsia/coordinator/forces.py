@@ -1,0 +1,113 @@
+"""Forces between local clusters (Algorithm 2), also used to choose K, and the number of clusters chosen from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from intarsia.coordinator.local_clusters import LocalClusters
+from intarsia.coordinator.members import Members
+from intarsia.coordinator.settings import OneShotSettings
+from intarsia.core.densities.base import Density, family_of
+from intarsia.core.densities.exact_force import exact_forces
+from intarsia.core.densities.force import extent_of_densities
+from intarsia.core.densities.sampled_force import sample_inside, sampled_forces
+from intarsia.core.distances import Extent, extent_of
+from intarsia.core.grouping.agglomeration import LocalForces
+from intarsia.core.grouping.n_clusters import Choice, Summaries, choose_n_clusters
+from intarsia.core.randomness import stream
+from intarsia.core.types import BoolArray, FloatArray
+from intarsia.protocol import LocalSummary
+
+DEVIATIONS = 2.0  # standard deviations that a density reaches from its mean, where there are no points
+STRONGEST = 1e100  # without softening the force between equal points is infinite; sums must not be
+
+
+class Attraction(NamedTuple):
+    """Forces between all local clusters, and the extent by which their distances were rescaled."""
+
+    local: LocalForces
+    extent: Extent
+
+
+def attraction(
+    settings: OneShotSettings,
+    members: Members,
+    clusters: LocalClusters,
+    densities: Sequence[Density],
+    summaries: Mapping[str, LocalSummary],
+) -> Attraction:
+    """Return the forces between all local clusters, exact or from points of their densities."""
+    seen, force = clusters.centroids.seen, (settings.exponent, settings.softening)
+    possible = settings.metric == "euclidean" and family_of(settings.density).has_exact_force
+    if settings.force == "exact" or (settings.force == "auto" and possible):
+        extent = extent_of_densities(densities, seen, DEVIATIONS)
+        forces = exact_forces(densities, seen, extent, *force)
+    else:
+        proxies = _proxies(settings, members, clusters, densities, summaries)
+        extent = _extent_of_points(proxies, seen)
+        forces = sampled_forces(proxies, seen, extent, *force, settings.metric)
+    return Attraction(LocalForces(np.minimum(forces, STRONGEST), clusters.owner), extent)
+
+
+def _proxies(
+    settings: OneShotSettings,
+    members: Members,
+    clusters: LocalClusters,
+    densities: Sequence[Density],
+    summaries: Mapping[str, LocalSummary],
+) -> list[FloatArray]:
+    """Return points of every density, inside its bounding box where there is one (generateProxyClusters)."""
+    boxes = _boxes(members, clusters, summaries)
+    proxies = []
+    for z, density in enumerate(densities):
+        name = members.participants[clusters.owner[z]]
+        first = int(np.flatnonzero(clusters.owner == clusters.owner[z])[0])
+        rng = stream(settings.seed, name, "proxies", z - first)
+        proxies.append(sample_inside(density, rng, settings.n_proxies, *boxes[z]))
+    return proxies
+
+
+Box = tuple[FloatArray | None, FloatArray | None]
+
+
+def _boxes(members: Members, clusters: LocalClusters, summaries: Mapping[str, LocalSummary]) -> list[Box]:
+    """Return the bounding box of every local cluster in common units; (None, None) where none was sent."""
+    boxes: list[Box] = []
+    seen_by_each = iter(clusters.centroids.seen)
+    for name in members.participants:
+        summary, index = summaries[name], members.space.index(summaries[name].features)
+        for k in range(len(summary.sizes)):
+            seen = next(seen_by_each)
+            if summary.low is None or summary.high is None:
+                boxes.append((None, None))
+                continue
+            low, high = np.zeros(len(members.space)), np.zeros(len(members.space))
+            for corner, sent in ((low, summary.low), (high, summary.high)):
+                corner[index] = (sent[k] - members.units.shift[index]) / members.units.scale[index]
+            boxes.append((low[seen], high[seen]))
+    return boxes
+
+
+def _extent_of_points(proxies: Sequence[FloatArray], seen: BoolArray) -> Extent:
+    """Return the entry-wise minimum and maximum of all points."""
+    low, high = np.zeros(seen.shape), np.zeros(seen.shape)
+    for z, points in enumerate(proxies):
+        low[z, seen[z]], high[z, seen[z]] = points.min(axis=0), points.max(axis=0)
+    return Extent(extent_of(low, seen).low, extent_of(high, seen).high)
+
+
+def choose_k(
+    members: Members,
+    clusters: LocalClusters,
+    densities: Sequence[Density],
+    attracted: Attraction,
+    *,
+    separate: bool = True,
+) -> Choice:
+    """Return the number of clusters chosen from all local clusters and the forces between them."""
+    summaries = Summaries(densities, clusters.centroids.seen, clusters.owner, clusters.sizes, clusters.chosen(members))
+    local = attracted.local
+    return choose_n_clusters(summaries, local.forces, attracted.extent, local.tree, separate=separate)

@@ -1,0 +1,143 @@
+"""The local clusters of all participants over the union of features: centroids, densities, comparability."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from intarsia.coordinator.columns import outside_largest
+from intarsia.coordinator.members import Members
+from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.densities.base import Density
+from intarsia.core.features import components, indicators
+from intarsia.core.grouping.local_centroids import SHARING_METRICS, LocalCentroids
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.exceptions import DisjointFeaturesError, quote
+from intarsia.protocol import LocalSummary
+from intarsia.protocol.densities import unpacked
+from intarsia.results.outcome import Coverage, LocalCluster
+
+
+@dataclass(frozen=True)
+class LocalClusters:
+    """The local clusters of all members, over the union of features, in the order of the members.
+
+    ``owner[z]`` is the number of the member that has cluster z, ``sizes[z]`` its number of rows. ``clarity`` is how clear
+    the clusters of a participant are, if it chose their number itself.
+    """
+
+    centroids: MaskedCentroids
+    owner: IntArray
+    sizes: IntArray
+    coverage: Coverage
+    fidelity: FloatArray | None = None
+    clarity: Mapping[str, float] = field(default_factory=dict)
+
+    def chosen(self, members: Members) -> BoolArray:
+        """Return which clusters have an owner that chose their number: it sends a clarity, or has one cluster."""
+        counts = np.bincount(self.owner, minlength=len(members.participants))
+        chose = [name in self.clarity or counts[i] == 1 for i, name in enumerate(members.participants)]
+        return np.array(chose, dtype=np.bool_)[self.owner]
+
+    def records(
+        self, members: Members, groups: IntArray, margins: Sequence[float] | None = None
+    ) -> tuple[LocalCluster, ...]:
+        """Return every local cluster with its group and margin, numbered within its participant."""
+        margins = [float("nan")] * len(groups) if margins is None else margins
+        numbers: dict[int, int] = {}
+        records = []
+        for owner, size, group, margin in zip(self.owner.tolist(), self.sizes, groups, margins, strict=True):
+            number = numbers[owner] = numbers.get(owner, -1) + 1
+            records.append(LocalCluster(members.participants[owner], number, int(size), int(group), float(margin)))
+        return tuple(records)
+
+
+def lay_out(members: Members, summaries: Mapping[str, LocalSummary]) -> LocalClusters:
+    """Return the local clusters of all members, laid out over the union of features."""
+    values, counts, owner, sizes = [], [], [], []
+    filled = np.zeros((len(members.participants), len(members.space)), dtype=np.intp)
+    for i, name in enumerate(members.participants):
+        summary, index = summaries[name], members.space.index(summaries[name].features)
+        n = len(summary.sizes)
+        all_values, all_counts = np.zeros((n, len(members.space))), np.zeros((n, len(members.space)))
+        all_values[:, index], all_counts[:, index] = summary.values, summary.counts
+        filled[i, index] = summary.filled
+        for indicator, lacking in _unknown_levels(members, name, summary):  # all rows are 0 there
+            all_counts[:, lacking] = summary.counts[:, [summary.features.index(indicator)]]
+            filled[i, lacking] = summary.filled[summary.features.index(indicator)]
+        values.append(all_values)
+        counts.append(all_counts)
+        owner.append(np.full(n, i, dtype=np.intp))
+        sizes.append(summary.sizes)
+    return LocalClusters(
+        MaskedCentroids.of(np.concatenate(values), np.concatenate(counts)),
+        np.concatenate(owner),
+        np.concatenate(sizes),
+        Coverage(np.array([summaries[name].n_rows for name in members.participants], dtype=np.intp), filled),
+        _fidelity(members, summaries),
+        {name: summary.clarity for name, summary in summaries.items() if summary.clarity is not None},
+    )
+
+
+def _unknown_levels(members: Members, name: str, summary: LocalSummary) -> Iterator[tuple[str, IntArray]]:
+    """Yield for every categorical column an indicator that the summary has, and the positions of those that it lacks."""
+    for column, levels in members.levels[name].items():
+        features = indicators({column: levels})
+        lacking = [feature for feature in features if feature not in summary.features]
+        if lacking:
+            yield next(feature for feature in features if feature in summary.features), members.space.index(lacking)
+
+
+def _fidelity(members: Members, summaries: Mapping[str, LocalSummary]) -> FloatArray | None:
+    """Return the fidelity of every local cluster, None unless all participants sent theirs."""
+    sent = [part for name in members.participants if (part := summaries[name].fidelity) is not None]
+    return np.concatenate(sent) if len(sent) == len(members.participants) else None
+
+
+def densities_of(
+    members: Members, clusters: LocalClusters, summaries: Mapping[str, LocalSummary], *, original_units: bool
+) -> list[Density]:
+    """Return the densities of all local clusters in common units; ``original_units`` says that they were sent in others."""
+    densities, seen_by_each = [], iter(clusters.centroids.seen)
+    for name in members.participants:
+        summary, index = summaries[name], members.space.index(summaries[name].features)
+        for values, counts, packed in zip(summary.values, summary.counts, summary.densities or (), strict=True):
+            sent, seen = index[counts > 0], np.flatnonzero(next(seen_by_each))
+            density = unpacked(packed, values[counts > 0])
+            if original_units:
+                density = density.in_units(members.units.shift[sent], members.units.scale[sent])
+            # indicators of levels that the participant does not have are 0 in all its rows
+            position = np.searchsorted(seen, sent)
+            densities.append(density if len(position) == len(seen) else density.placed(position, len(seen)))
+    return densities
+
+
+def check_comparable(members: Members, owner: IntArray, comparable: BoolArray) -> None:
+    """Raise DisjointFeaturesError if comparable pairs of local clusters do not connect all participants.
+
+    It happens when all features that some of them share are constant. ``owner`` is in order.
+    """
+    first = np.searchsorted(owner, np.arange(len(members.participants)))
+    by_owner = np.logical_or.reduceat(np.logical_or.reduceat(comparable, first, axis=0), first, axis=1)
+    _check_one_component(members, connected_components(by_owner, directed=False)[1].astype(np.intp))
+
+
+def check_comparable_centroids(members: Members, local: LocalCentroids) -> None:
+    """Like :func:`check_comparable`, without all pairs where sharing a feature that varies is enough."""
+    if local.metric not in SHARING_METRICS:
+        check_comparable(members, local.owner, local.comparable)
+        return
+    first = np.searchsorted(local.owner, np.arange(len(members.participants)))
+    _check_one_component(members, components(np.logical_or.reduceat(local.varying, first, axis=0)))
+
+
+def _check_one_component(members: Members, component: IntArray) -> None:
+    if apart := outside_largest(members.participants, component):
+        raise DisjointFeaturesError(
+            f"{len(apart)} of {len(members.participants)} participants share only features that cannot be compared (the "
+            f"same for all local clusters, or a single one under the cosine metric): {quote(apart)}. "
+            "Hint: leave them out, or add columns that vary and that others have too."
+        )

@@ -1,0 +1,95 @@
+"""The rounds of Algorithm 1: who judges whom, how centroids move, and when they rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from intarsia.coordinator.candidates import Candidate
+from intarsia.coordinator.contract import Step
+from intarsia.coordinator.finishing import ask_labels
+from intarsia.coordinator.gather import checked
+from intarsia.coordinator.outlying import updated_outlyingness
+from intarsia.coordinator.run import AskedRefinement, Run
+from intarsia.coordinator.settings import FederatedSettings
+from intarsia.core.alignment import movement
+from intarsia.exceptions import ProtocolError, about
+from intarsia.protocol import Refine, Refinement, Request
+from intarsia.results.outcome import RoundInfo
+
+TRIAL_ROUNDS = 4  # rounds after which the candidates are compared
+PLAIN_SHARE = 4  # where crosswise rounds do not converge, the last one in so many rounds is plain
+
+
+def next_round(settings: FederatedSettings, run: Run) -> Step:
+    """Return the requests for a refinement, or for labels when the rounds are over."""
+    run = run.with_latecomers()
+    if run.converged or len(run.rounds) >= settings.max_rounds:
+        return ask_labels(settings, run)
+    members, crosswise = run.members, kind_of_next(settings, run) != "plain"
+    requests: dict[str, Request] = {
+        name: Refine(
+            seed=settings.seed,
+            round=len(run.rounds) + 1,
+            rivals=tuple(candidate.centres_for(members, name, crosswise=crosswise) for candidate in run.candidates),
+            min_points=settings.min_points,
+            max_iter=settings.local_iterations,
+            columns=members.columns_for(name),
+        )
+        for name in members.participants
+    }
+    return Step(AskedRefinement(run), requests | run.roll.ask(settings.scale), last=run.last_round)
+
+
+def kind_of_next(settings: FederatedSettings, run: Run) -> str:
+    """Return the kind of the next round: trials first, then crosswise ones until these rest, then plain ones (as printed).
+
+    In a crosswise round a participant gets the centroids without its own part in them.
+    """
+    done = len(run.rounds)
+    if len(run.candidates) > 1:
+        return "trial"
+    crosswise = settings.refinement == "crosswise" or (settings.refinement == "auto" and not run.members.complete)
+    n_plain = settings.max_rounds // PLAIN_SHARE
+    return "crosswise" if crosswise and 1 <= done < settings.max_rounds - n_plain else "plain"
+
+
+def refined(settings: FederatedSettings, run: Run, replies: Mapping[str, Refinement]) -> Step:
+    """Return the step after a round."""
+    kind, number = kind_of_next(settings, run), len(run.rounds) + 1
+    candidates = _moved_candidates(settings, run, replies)
+    k = min(range(len(candidates)), key=lambda k: candidates[k].misfit)  # the first of equals
+    leader = candidates[k]
+    moved = movement(run.candidates[k].centres, leader.centres, leader.grouped.extent)
+    sizes = sum((reply.sizes for reply in leader.last.values()), np.zeros(settings.k, dtype=np.intp))
+    info = RoundInfo(number, moved, tuple(sizes.tolist()), leader.misfit, kind)
+    # a participant that missed a round may change the centroids when it returns, so there is one more round
+    same_participants = set(replies) in ({*run.members.participants}, run.answered)
+    if number >= min(TRIAL_ROUNDS, settings.max_rounds):
+        candidates = (leader,)
+    outlyingness = updated_outlyingness(run.outlyingness, run.members, leader.last, leader.grouped.clusters.centroids)
+    run = replace(run, candidates=candidates, rounds=(*run.rounds, info), outlyingness=outlyingness)
+    # centroids that rest in a first, plain round may move in a crosswise one
+    kind_is_last = kind == kind_of_next(settings, run) or kind == "crosswise"
+    converged = moved <= settings.tol and kind != "trial" and kind_is_last and same_participants
+    return next_round(settings, replace(run, converged=converged))
+
+
+def _moved_candidates(
+    settings: FederatedSettings, run: Run, replies: Mapping[str, Refinement]
+) -> tuple[Candidate, ...]:
+    """Return all candidates, moved by the replies of a round."""
+    n_rows = run.roll.n_rows
+    for name, reply in replies.items():
+        checked(name, reply.check_rows, n_rows[name])
+        if len(reply.refined) != len(run.candidates):
+            wrong = (
+                f"participant {name!r} refined {len(reply.refined)} sets of centroids instead of {len(run.candidates)}"
+            )
+            raise about(name, ProtocolError(wrong))
+    return tuple(
+        candidate.moved(settings, run.members, {name: reply.refined[k] for name, reply in replies.items()})
+        for k, candidate in enumerate(run.candidates)
+    )
