@@ -13,7 +13,7 @@ from intarsia.participant import Participant
 from intarsia.protocol import LocalSummary, Refinement
 from intarsia.report.data import State
 
-ROUNDS, SUMMARIES = "Nobody's rounds were far from everybody else's", "Columns mean the same everywhere"
+ROUNDS, SUMMARIES = "No participant's updates were outliers", "Columns mean the same everywhere"
 HONEST = Participant.handle
 
 
@@ -27,7 +27,7 @@ def lights(found, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = intarsia.cluster(found, settings.pop("k", 3), random_state=0, **settings)
-    return result, {light.about: light for light in result.summarise().lights}
+    return result, {finding.about: finding for finding in result.summarise().findings}
 
 
 def at(values, place):
@@ -63,7 +63,7 @@ def test_a_centroid_at_a_billion_in_a_round_is_named(monkeypatch, place, scale, 
     result.save(tmp_path / "model.intarsia")
     again = intarsia.load(tmp_path / "model.intarsia")
     assert again.outcome.strain == result.outcome.strain
-    assert found[ROUNDS] in again.summarise().lights
+    assert found[ROUNDS] in again.summarise().findings
 
 
 @pytest.mark.parametrize("method", ["federated", "one_shot"])

@@ -103,8 +103,8 @@ def large_study(n=30, k=50, d=600, seed=0):
         LocalCluster(names[i], int(g), int(s), int(g), float(m))
         for i, g, s, m in zip(owner, group, sizes, margins, strict=True)
     )
-    by_party = {name: sizes[owner == i] for i, name in enumerate(names)}
-    rows = np.array([by_party[name].sum() for name in names])
+    by_participant = {name: sizes[owner == i] for i, name in enumerate(names)}
+    rows = np.array([by_participant[name].sum() for name in names])
     outcome = Outcome(
         model=model,
         participants=names,
@@ -112,7 +112,7 @@ def large_study(n=30, k=50, d=600, seed=0):
         local_centroids=local,
         local_clusters=clusters,
         aggregation=Aggregation("search", 1.0, 1.2, 0.2, 5),
-        sizes=by_party,
+        sizes=by_participant,
         rounds=tuple(RoundInfo(r, 0.5**r, tuple(map(int, merged.counts[:, 0])), 1.0) for r in range(1, 9)),
         coverage=Coverage(rows, np.where(masks, rows[:, None], 0)),
     )
@@ -130,3 +130,16 @@ def large_study(n=30, k=50, d=600, seed=0):
         "federated", {"n_clusters": k}, 0, {"intarsia": "0"}, "2026-01-01T00:00:00+00:00", 60.0, exchanges, sent
     )
     return ClusteringResult({}, {}, features, outcome, run, {name: name for name in names})
+
+
+@cache
+def wide_study():
+    """Four clusters with long names of columns and means of seven digits."""
+    tables = {
+        hospital: {
+            column if column == "age" else f"{column}_of_a_patient_as_measured": 1e4 * values
+            for column, values in table.items()
+        }
+        for hospital, table in intarsia.datasets.load_heart_disease().tables.items()
+    }
+    return intarsia.cluster(tables, 4, random_state=0)

@@ -6,14 +6,14 @@ import pytest
 from playwright.sync_api import expect
 
 from intarsia.report.render import SECTIONS
-from tests.report.studies import HOSTILE, HOSTILE_COLUMNS, SCRIPT, hospitals, hostile_study, large_study
+from tests.report.studies import HOSTILE, HOSTILE_COLUMNS, SCRIPT, hospitals, hostile_study, large_study, wide_study
 
 CHARTS = (
     "coverage",
     "overlap",
     "profiles",
     "sizes",
-    "joining",
+    "grouping",
     "map",
     "curve",
     "tree",
@@ -32,6 +32,7 @@ def pages(tmp_path_factory):
         "hospitals": hospitals("auto").report(folder / "hospitals.html"),
         "hostile": hostile_study().report(folder / "hostile.html"),
         "large": large_study().report(folder / "large.html"),
+        "wide": wide_study().report(folder / "wide.html"),
     }
 
 
@@ -123,7 +124,7 @@ def test_pointing_at_a_cell_says_what_it_is(read):
 
 def test_pointing_at_a_band_of_the_sankey_says_whose_it_is(read):
     reader = read("hospitals")
-    plot = reader.page.locator("#chart-joining .plot")
+    plot = reader.page.locator("#chart-grouping .plot")
     plot.scroll_into_view_if_needed()
     plot.locator(".sankey-link").first.wait_for()
     box = plot.locator(".sankey-link").first.bounding_box()
@@ -192,6 +193,19 @@ def test_a_phone_never_scrolls_sideways(read, name):
     assert max(widths) <= PHONE["width"]
     assert float(reader.page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)")) >= 14
     reader.check_quiet()
+
+
+OVERFLOWING = """() => [...document.querySelectorAll(".card, .card *")]
+    .filter(part => getComputedStyle(part).display !== "inline" && part.scrollWidth > part.clientWidth + 1)
+    .map(part => `${part.tagName} ${part.className}`)"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["hospitals", "wide"])
+def test_nothing_overflows_in_a_cluster_card(name, width, read):
+    reader = read(name, viewport={"width": width, "height": 900})
+    assert reader.page.locator(".card").count() > 1
+    assert reader.page.evaluate(OVERFLOWING) == []
 
 
 def test_turning_the_screen_redraws(read):
@@ -276,7 +290,7 @@ def test_hostile_names_are_shown_as_text(read):
     everything = page.evaluate("document.body.textContent")
     for column in HOSTILE_COLUMNS:
         assert column in everything
-    for name in ("joining", "coverage"):
+    for name in ("grouping", "coverage"):
         page.locator(f"#chart-{name} details summary").click()
         expect(page.locator(f"#chart-{name} .table-place")).to_contain_text(SCRIPT)
     assert "<script>" in page.locator("#chart-sizes .ytick").first.text_content()

@@ -40,7 +40,7 @@ def test_report_writes_the_same_page_again(study):
 def test_report_for_machines_is_the_summary(study):
     told = json.loads(inside("report", "study/", "--json", "--title", "T", where=study.parent).stdout)
     assert told["title"] == "T"
-    assert [party["rows"] for party in told["parties"]] == [60, 60]
+    assert [participant["rows"] for participant in told["participants"]] == [60, 60]
     assert told["releases"]
     assert told["methods"] == intarsia.load(study / "model.intarsia").summarise().methods
 
@@ -49,7 +49,7 @@ def test_report_goes_where_it_is_told_and_replaces_nothing(study, tmp_path):
     inside("report", study / "model.intarsia", "-o", tmp_path / "r.html", "--title", "Clinics & labs", where=tmp_path)
     assert "<h1>Clinics &amp; labs</h1>" in (tmp_path / "r.html").read_text()
     refused = inside("report", study, "-o", tmp_path / "r.html", where=tmp_path, rc=1)
-    assert "there already" in refused.stderr
+    assert "already exists" in refused.stderr
     missing = inside("report", tmp_path / "nothing", where=tmp_path, rc=1)
     assert "cannot be read" in missing.stderr
 

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 import intarsia
-from intarsia.exceptions import AssumptionWarning, ModelFileError, SettingError
+from intarsia.exceptions import AssumptionWarning, OutputError, SettingError
 from intarsia.report.charts import charts_of
 from intarsia.report.charts.base import text
 from intarsia.report.data import State
@@ -55,7 +55,7 @@ def test_one_small_file_with_every_section(page):
     assert len(page.encode()) < LARGEST
     charts = {attrs["data-chart"] for _, attrs in parsed.elements if "data-chart" in attrs}
     assert charts == {
-        "coverage", "overlap", "profiles", "sizes", "joining", "map", "curve", "tree", "convergence", "seconds", "bytes",
+        "coverage", "overlap", "profiles", "sizes", "grouping", "map", "curve", "tree", "convergence", "seconds", "bytes",
     }  # fmt: skip
     tables = {attrs["data-table"] for _, attrs in parsed.elements if "data-table" in attrs}
     assert tables == charts | {"sent"}
@@ -101,7 +101,7 @@ def test_names_that_are_cut_alike_stay_apart():
 
     long = "clinic of the north " * 3
     result = intarsia.cluster(blobs([f"{long}a", f"{long}b"], ["x", "y"], 2, 40), 2, random_state=0)
-    sankey = next(c for c in charts_of(result.summarise()) if c.name == "joining").figure.data[0]
+    sankey = next(c for c in charts_of(result.summarise()) if c.name == "grouping").figure.data[0]
     assert len(sankey.node.label) == 2 * 2 + 2
     assert sorted(sankey.link.source) == [0, 1, 2, 3]
     coverage = next(c for c in charts_of(result.summarise()) if c.name == "coverage").figure
@@ -147,7 +147,7 @@ def test_charts_show_what_their_tables_say(result):
     for chart in charts.values():
         assert chart.table.rows, chart.name
         assert all(len(row) == len(chart.table.head) for row in chart.table.rows), chart.name
-    assert sum(charts["joining"].figure.data[0].link.value) == 920
+    assert sum(charts["grouping"].figure.data[0].link.value) == 920
     heat = charts["profiles"].figure.data[0]
     assert [list(row) for row in heat.z] == [
         [data.profiles.standardised[c][m] for c in range(2)] for m in range(len(data.profiles.features))
@@ -164,8 +164,8 @@ def test_a_large_study_is_folded(tmp_path):
     charts = {chart.name: chart for chart in charts_of(result.summarise())}
     assert len(charts["profiles"].figure.data[0].z) == 40
     assert len(charts["profiles"].table.rows) == 600
-    assert len(charts["joining"].table.rows) == 1500
-    assert len(charts["joining"].figure.data[0].node.label) <= 30 + 13
+    assert len(charts["grouping"].table.rows) == 1500
+    assert len(charts["grouping"].figure.data[0].node.label) <= 30 + 13
 
 
 def test_a_report_can_be_json(result, tmp_path):
@@ -180,8 +180,8 @@ def test_one_shot_and_partial_studies_have_reports(tmp_path):
     tables = {"a": {"x": [0.0, 0.1, 9.0, 9.1]}, "b": {"y": [0.0, 0.1, 9.0, 9.1]}}
     with pytest.warns(AssumptionWarning):
         apart = intarsia.cluster(tables, 4, method="one_shot", allow_partial=True, n_local_clusters=2, random_state=0)
-    lights = {light.about: light.state for light in apart.summarise().lights}
-    assert lights["Participants share columns"] is State.BAD
+    findings = {finding.about: finding.state for finding in apart.summarise().findings}
+    assert findings["Participants share columns"] is State.BAD
     assert apart.report(tmp_path / "apart.html").exists()
 
 
@@ -209,5 +209,5 @@ def test_without_what_draws_a_result_is_a_line():
 def test_a_report_that_cannot_be_written_says_so(result, tmp_path):
     with pytest.raises(SettingError, match=".html or .json"):
         result.report(tmp_path / "study.pdf")
-    with pytest.raises(ModelFileError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         result.report(tmp_path / "no" / "such" / "folder.html")

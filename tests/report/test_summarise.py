@@ -39,8 +39,8 @@ def test_a_study_worked_by_hand():
     a = {"age": [30.0, 32.0, 70.0, 72.0, 71.0, 31.0], "chol": [180.0, 182.0, 280.0, 282.0, 281.0, 181.0]}
     b = {"age": [29.0, 33.0, 69.0, 73.0], "pulse": [80.0, np.nan, 60.0, 62.0]}
     data = intarsia.cluster({"a": a, "b": b}, 2, random_state=0).summarise()
-    assert [(p.name, p.rows, p.labelled, p.columns) for p in data.parties] == [("a", 6, 6, 2), ("b", 4, 4, 2)]
-    assert [p.filled for p in data.parties] == [1.0, 7 / 8]
+    assert [(p.name, p.rows, p.labelled, p.columns) for p in data.participants] == [("a", 6, 6, 2), ("b", 4, 4, 2)]
+    assert [p.filled for p in data.participants] == [1.0, 7 / 8]
     assert {c.name: (c.owners, c.filled) for c in data.columns} == {
         "age": (2, (1.0, 1.0)),
         "chol": (1, (1.0, None)),
@@ -101,17 +101,17 @@ def test_sent_figures_are_those_of_the_run(result):
     data = result.summarise()
     sizes = [r for r in data.releases if (r.message, r.field) == ("reply.summary", "sizes")]
     assert [(r.participants, r.times, r.entries) for r in sizes] == [(4, 4, 8)]
-    assert sum(p.bytes_out for p in data.parties) == sum(sum(e.bytes_out.values()) for e in result.run.exchanges)
+    assert sum(p.bytes_out for p in data.participants) == sum(sum(e.bytes_out.values()) for e in result.run.exchanges)
 
 
-def _lights(result):
-    return {light.about: light for light in result.summarise().lights}
+def _findings(result):
+    return {finding.about: finding for finding in result.summarise().findings}
 
 
-def test_all_lights_are_green_where_all_is_well():
-    fine = _lights(intarsia.cluster(blobs("abc", ["x", "y", "z"], 3, 60), 3, random_state=0))
-    assert {light.state for light in fine.values()} == {State.GOOD}
-    assert not any(light.advice for light in fine.values())
+def test_all_findings_are_green_where_all_is_well():
+    fine = _findings(intarsia.cluster(blobs("abc", ["x", "y", "z"], 3, 60), 3, random_state=0))
+    assert {finding.state for finding in fine.values()} == {State.GOOD}
+    assert not any(finding.advice for finding in fine.values())
 
 
 def test_a_bridge_is_pointed_out():
@@ -123,40 +123,41 @@ def test_a_bridge_is_pointed_out():
         {"r": rows[:, 2], "s": rows[:, 3]},
     )
     result = intarsia.cluster({"a": a, "b": b, "c": c}, 2, random_state=0)
-    light = _lights(result)["Participants share columns"]
-    assert light.state is State.CAUTION
-    assert "'b'" in light.seen
-    assert light.advice
+    finding = _findings(result)["Participants share columns"]
+    assert finding.state is State.CAUTION
+    assert "'b'" in finding.seen
+    assert finding.advice
     assert result.summarise().bridges == ("b",)
 
 
 def test_many_empty_cells_and_few_rows_are_pointed_out():
-    lights = _lights(intarsia.cluster(blobs("ab", ["x", "y", "z"], 2, 60, missing=0.6), 2, random_state=0))
-    assert lights["Few cells are empty in columns that a participant has"].state is State.BAD
-    lights = _lights(intarsia.cluster(blobs("ab", ["x", "y", "z"], 2, 6), 2, random_state=0))
-    light = lights["Every number that left stands for several rows"]
-    assert (light.state, "'reply.summary values'" in light.seen) == (State.CAUTION, True)
-    lights = _lights(intarsia.cluster(blobs("ab", ["x", "y", "z"], 2, 2), 2, random_state=0))
-    light = lights["Every number that left stands for several rows"]
-    assert (light.state, "that row itself" in light.seen) == (State.BAD, True)
-    lights = _lights(intarsia.cluster(blobs("ab", ["x", "y"], 2, 60), 2, scale="minmax", random_state=0))
-    assert "moments.low" in lights["Every number that left stands for several rows"].seen
+    findings = _findings(intarsia.cluster(blobs("ab", ["x", "y", "z"], 2, 60, missing=0.6), 2, random_state=0))
+    assert findings["Few values are missing in columns that a participant has"].state is State.BAD
+    findings = _findings(intarsia.cluster(blobs("ab", ["x", "y", "z"], 2, 6), 2, random_state=0))
+    finding = findings["Every number that left stands for several rows"]
+    assert (finding.state, "centroid of each local cluster" in finding.seen) == (State.CAUTION, True)
+    assert "reply." not in finding.seen  # technical names are in the table of what left, not in findings
+    findings = _findings(intarsia.cluster(blobs("ab", ["x", "y", "z"], 2, 2), 2, random_state=0))
+    finding = findings["Every number that left stands for several rows"]
+    assert (finding.state, "that row itself" in finding.seen) == (State.BAD, True)
+    findings = _findings(intarsia.cluster(blobs("ab", ["x", "y"], 2, 60), 2, scale="minmax", random_state=0))
+    assert "smallest value of each column" in findings["Every number that left stands for several rows"].seen
 
 
 def test_versions_of_a_cluster_that_disagree_are_pointed_out():
     rng = np.random.default_rng(0)
     x = 4.0 * (np.arange(80) % 2) + rng.normal(size=80) / 4
     shifted = {"x": x + 1.7}
-    lights = _lights(intarsia.cluster({"a": {"x": x}, "b": shifted}, 2, random_state=0, max_rounds=0))
-    assert lights["Participants' versions of a cluster agree"].state is State.GOOD
-    lights = _lights(intarsia.cluster({"a": {"x": x}, "b": {"x": x + 4.1}}, 2, random_state=0, max_rounds=0))
-    assert lights["Participants' versions of a cluster agree"].state is not State.GOOD
+    findings = _findings(intarsia.cluster({"a": {"x": x}, "b": shifted}, 2, random_state=0, max_rounds=0))
+    assert findings["Participants' versions of a cluster agree"].state is State.GOOD
+    findings = _findings(intarsia.cluster({"a": {"x": x}, "b": {"x": x + 4.1}}, 2, random_state=0, max_rounds=0))
+    assert findings["Participants' versions of a cluster agree"].state is not State.GOOD
 
 
 def test_rounds_that_do_not_end_are_pointed_out():
-    lights = _lights(hospitals(max_rounds=1))
-    assert lights["Rounds came to rest"].state is State.BAD
-    assert "One round only" in _lights(hospitals(method="one_shot"))
+    findings = _findings(hospitals(max_rounds=1))
+    assert findings["Rounds converged"].state is State.BAD
+    assert "One round only" in _findings(hospitals(method="one_shot"))
 
 
 def test_one_participant_and_one_cluster_have_their_own_words():
@@ -176,15 +177,15 @@ def test_categories_are_one_column():
     assert [(c.name, c.levels) for c in data.columns] == [("x", ()), ("sex", ("f", "m"))]
     assert data.shared[0].columns == 2
     assert "sex" in data.methods
-    light = {light.about: light for light in data.lights}["Every number that left stands for several rows"]
-    assert "Names of categories' levels left" in light.seen
+    finding = {finding.about: finding for finding in data.findings}["Every number that left stands for several rows"]
+    assert "Names of levels of categories left" in finding.seen
 
 
 def test_rows_without_clusters_are_pointed_out():
     rng = np.random.default_rng(0)
     tables = {name: {c: rng.normal(size=80) for c in "xyz"} for name in "abc"}
-    light = _lights(intarsia.cluster(tables, 2, random_state=0))["Participants' rows fall into clusters"]
-    assert light.state is State.BAD
+    finding = _findings(intarsia.cluster(tables, 2, random_state=0))["Participants' rows fall into clusters"]
+    assert finding.state is State.BAD
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -195,40 +196,40 @@ def test_shared_columns_that_tell_nothing_are_pointed_out(seed):
         truth = np.arange(80) % 2
         own = {f"{name}{k}": 6 * truth + rng.normal(size=80) for k in range(2)}
         tables[name] = {"shared": rng.normal(size=80), **own}
-    light = _lights(intarsia.cluster(tables, 2, random_state=0))["Shared columns tell local clusters apart"]
-    assert light.state is not State.GOOD
+    finding = _findings(intarsia.cluster(tables, 2, random_state=0))["Shared columns separate local clusters"]
+    assert finding.state is not State.GOOD
 
 
 @pytest.mark.parametrize("other", [lambda x: 1000 * x, lambda x: x + 300, lambda x: 1.8 * x + 32, lambda x: x / 40])
 def test_a_column_in_other_units_is_pointed_out(other):
     tables = {n: {c: v + 40 for c, v in t.items()} for n, t in blobs("abc", ["f", "g", "h"], 3, 90).items()}
-    light = _lights(intarsia.cluster(tables, 3, random_state=0))["Columns mean the same everywhere"]
-    assert light.state is State.GOOD
+    finding = _findings(intarsia.cluster(tables, 3, random_state=0))["Columns mean the same everywhere"]
+    assert finding.state is State.GOOD
     tables["b"]["f"] = other(tables["b"]["f"])
-    light = _lights(intarsia.cluster(tables, 3, random_state=0))["Columns mean the same everywhere"]
-    assert (light.state, "'f'" in light.seen, "'b'" in light.seen) == (State.BAD, True, True)
+    finding = _findings(intarsia.cluster(tables, 3, random_state=0))["Columns mean the same everywhere"]
+    assert (finding.state, "'f'" in finding.seen, "'b'" in finding.seen) == (State.BAD, True, True)
 
 
 def test_cholesterol_in_other_units_is_pointed_out_and_real_hospitals_are_not():
     tables = {name: table.copy() for name, table in intarsia.datasets.load_heart_disease("pandas").tables.items()}
     about = "Columns mean the same everywhere"
-    assert _lights(intarsia.cluster(tables, 2, random_state=0))[about].state is State.GOOD
+    assert _findings(intarsia.cluster(tables, 2, random_state=0))[about].state is State.GOOD
     tables["hungary"]["chol"] /= 38.67
-    light = _lights(intarsia.cluster(tables, 2, random_state=0))[about]
-    assert (light.state, "'chol' averages 6.49 at 'hungary'" in light.seen) == (State.BAD, True)
+    finding = _findings(intarsia.cluster(tables, 2, random_state=0))[about]
+    assert (finding.state, "'chol' averages 6.49 at 'hungary'" in finding.seen) == (State.BAD, True)
 
 
 def test_rounds_that_can_be_subtracted_are_pointed_out():
     result = hospitals()
     assert min(result.run.differences.values()) == 1
-    assert _lights(result)["What left cannot be subtracted"].state is State.CAUTION
+    assert _findings(result)["Sums of successive rounds differ by several rows"].state is State.CAUTION
 
 
 def test_a_cluster_that_is_one_participant_s_in_the_end_is_pointed_out():
     rng = np.random.default_rng(0)
     tables = {name: {c: 50.0 * k + rng.normal(size=60) for c in "xy"} for k, name in enumerate("abc")}
-    light = _lights(intarsia.cluster(tables, 3, random_state=0))["Each cluster's participants are connected"]
-    assert light.state is State.CAUTION
+    finding = _findings(intarsia.cluster(tables, 3, random_state=0))["Each cluster's participants are connected"]
+    assert finding.state is State.CAUTION
 
 
 def test_what_few_cells_stand_behind_is_not_shown():
@@ -247,7 +248,7 @@ def test_what_few_cells_stand_behind_is_not_shown():
     [
         ({"max_rounds": 0}, "without federated rounds"),
         ({"model": "mixture"}, "likeliest of Gaussians"),
-        ({"missing": "impute"}, "shown the column's mean"),
+        ({"missing": "impute"}, "saw column means"),
         ({"metric": "manhattan"}, "Distances were manhattan"),
         ({"aggregation": "method_a"}, "by Method A"),
         ({"scale": "minmax"}, "divided by their range"),
@@ -275,8 +276,8 @@ def test_noise_is_told():
         {"a": {"x": x}, "b": {"x": x}}, 2, method="one_shot", local=DBSCAN(eps=1.0), random_state=0, scale=None
     )
     data = result.summarise()
-    assert data.parties[0].rows - data.parties[0].labelled == 1
-    assert "2 belong to none" in data.headline[0]
+    assert data.participants[0].rows - data.participants[0].labelled == 1
+    assert "2 are noise" in data.headline[0]
 
 
 # -- the map ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a report says, before it is drawn: plain typed facts, and JSON from them."""
+"""The content of a report as plain typed facts, and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Matrix = tuple[tuple[float | None, ...], ...]
 
 
 class State(StrEnum):
-    """A traffic light."""
+    """Whether a condition holds."""
 
     GOOD = "good"
     CAUTION = "caution"
@@ -24,8 +24,8 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Light:
-    """One condition for a result that can be trusted: whether it holds, what was seen, and what to do if it does not."""
+class Finding:
+    """One condition for a result that can be trusted: its state, what was seen, and what to do if it does not hold."""
 
     about: str
     state: State
@@ -34,15 +34,15 @@ class Light:
 
 
 @dataclass(frozen=True)
-class Party:
-    """One participant. ``filled`` is the share of cells that are there in the columns it has."""
+class Participant:
+    """One participant. ``filled`` is the share of values that are not missing in its columns."""
 
     name: str
     rows: int
     labelled: int
     columns: int
     local_clusters: int
-    filled: float | None
+    filled: float
     seconds: float
     bytes_in: int
     bytes_out: int
@@ -50,7 +50,7 @@ class Party:
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its levels if it is one of categories, and by participant the share of filled cells, None if absent."""
+    """One column: its levels; by participant, the share of values that are not missing, None if the column is absent."""
 
     name: str
     levels: tuple[str, ...]
@@ -58,13 +58,13 @@ class Column:
 
     @property
     def owners(self) -> int:
-        """How many have it."""
+        """The number of participants that have the column."""
         return sum(share is not None for share in self.filled)
 
 
 @dataclass(frozen=True)
 class Shared:
-    """How many columns two participants share, by their positions."""
+    """The number of columns that two participants share; they are given by position."""
 
     left: int
     right: int
@@ -73,7 +73,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Cluster:
-    """One global cluster: rows in all and by participant, and the features that separate it best from the others."""
+    """One global cluster: its rows, in all and by participant, and the features that separate it best from the others."""
 
     number: int
     rows: int
@@ -84,10 +84,10 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Profiles:
-    """Clusters × features. ``standardised``: how many standard deviations of all rows the mean is off the overall mean.
+    """Clusters × features, those that separate clusters most first. None: not measured, or too few values to be shown.
 
-    Features that separate clusters most come first. An entry that nobody saw, or that too few cells stand behind to be told,
-    is None. ``overall`` is the standard deviation of all rows, by feature, in original units.
+    ``standardised`` is the difference of the mean from the overall mean in standard deviations of all rows, which are
+    ``overall`` in original units.
     """
 
     features: tuple[str, ...]
@@ -100,8 +100,8 @@ class Profiles:
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A local cluster: the global one it joined, how clearly, and where it is on the map."""
+class MapPoint:
+    """A local cluster: the global one it joined, how clearly, and its place on the map."""
 
     participant: int
     index: int
@@ -115,10 +115,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class Tree:
-    """How local clusters can be merged, and how K was chosen from it where it was.
+    """The merge tree of local clusters, and how K was chosen from it.
 
-    ``earlier``: the local clusters are those from before K was known.
-    ``linkage`` is scipy's (two members, height, size), None where the tree does not end in one group.
+    ``linkage`` is scipy's, None if the tree does not end in one group. ``earlier``: the leaves are from before K was chosen.
     """
 
     leaves: tuple[str, ...]
@@ -131,14 +130,14 @@ class Tree:
 
 @dataclass(frozen=True)
 class Release:
-    """What all participants sent, or were sent, in one field of one kind of message, and what it means."""
+    """One field of one type of message, over all participants: its meaning, and how much was sent."""
 
     message: str
     field: str
     meaning: str
     participants: int
     times: int
-    withheld: int
+    omitted: int
     entries: int
     n_bytes: int
     fewest_rows: int | None
@@ -147,19 +146,19 @@ class Release:
 
 @dataclass(frozen=True)
 class ReportData:
-    """A whole report, without any row or label of anyone. :meth:`to_json` is for machines."""
+    """The content of a report, without rows or labels."""
 
     title: str
     headline: tuple[str, str, str]
-    lights: tuple[Light, ...]
+    findings: tuple[Finding, ...]
     notes: tuple[str, ...]
-    parties: tuple[Party, ...]
+    participants: tuple[Participant, ...]
     columns: tuple[Column, ...]
     shared: tuple[Shared, ...]
     bridges: tuple[str, ...]
     clusters: tuple[Cluster, ...]
     profiles: Profiles
-    pieces: tuple[Piece, ...]
+    local_clusters: tuple[MapPoint, ...]
     map_keeps: float
     confidence: float | None
     tree: Tree | None
@@ -168,16 +167,16 @@ class ReportData:
     releases: tuple[Release, ...]
     sent: tuple[Sent, ...]
     suppressed: tuple[Suppressed, ...]
-    method: str | None
+    method: str
     settings: Mapping[str, Any]
-    seed: int | None
+    seed: int
     versions: Mapping[str, str]
-    started: str | None
-    seconds: float | None
+    started: str
+    seconds: float
     units: str | None
     methods: str
     references: tuple[str, ...]
 
     def to_json(self) -> str:
-        """One JSON document; what is not a number is null."""
+        """Return the content as one JSON document; NaN is null."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

@@ -1,4 +1,4 @@
-"""From what a report says to one HTML file that needs no network."""
+"""The content of a report as one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ SECTIONS = (
     ("who", "Who measured what"),
     ("profiles", "Clusters"),
     ("sizes", "Sizes"),
-    ("joining", "How they came about"),
+    ("grouping", "How they were grouped"),
     ("number", "How many"),
     ("convergence", "The run"),
     ("left", "What left each participant"),
     ("settings", "Methods and settings"),
 )
-MUCH = 500_000  # letters of data that are worth compressing; fewer can be read by browsers that cannot unpack them
+MUCH = 500_000  # characters of data from which on they are compressed; some browsers cannot decompress
 _WORST_FIRST = (State.BAD, State.CAUTION, State.GOOD)
 
 
 def render(data: ReportData) -> str:
-    """The whole page."""
+    """Return the page."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -69,8 +69,8 @@ def render(data: ReportData) -> str:
         title=data.title,
         version=__version__,
         sections=SECTIONS,
-        lights=sorted(data.lights, key=lambda light: _WORST_FIRST.index(light.state)),
-        parties=sorted(data.parties, key=lambda party: -party.rows),
+        findings=sorted(data.findings, key=lambda finding: _WORST_FIRST.index(finding.state)),
+        participants=sorted(data.participants, key=lambda participant: -participant.rows),
         charts=[
             {"name": c.name, "title": c.title, "caption": c.caption, "height": c.figure.layout.height} for c in charts
         ],
@@ -79,7 +79,7 @@ def render(data: ReportData) -> str:
         rounded=rounded,
         spread=dict(zip(data.profiles.features, data.profiles.overall, strict=True)),
         few=FEW_ROWS,
-        kept_back=SUPPRESSED,
+        suppressed_words=SUPPRESSED,
         releases=[
             ("reply", "What participants sent", list(_by_message(data, "reply."))),
             ("query", "What participants were sent", list(_by_message(data, "query."))),
@@ -93,7 +93,7 @@ def render(data: ReportData) -> str:
 
 
 def in_notebook(data: ReportData) -> str:
-    """The page in a frame of its own, so that it and the notebook leave each other alone."""
+    """Return the page in a frame, so that its styles and those of the notebook do not mix."""
     page = html.escape(render(data), quote=True)
     return (
         f'<iframe srcdoc="{page}" style="width:100%;height:720px;border:1px solid #d8dde3;border-radius:6px" '
@@ -102,7 +102,7 @@ def in_notebook(data: ReportData) -> str:
 
 
 def _width(difference: float, cluster: Cluster) -> float:
-    """How long a bar is, in percent of the cluster's longest."""
+    """The length of a bar, in percent of the cluster's longest."""
     longest = max((abs(entry.difference) for entry in cluster.separating), default=0.0)
     if longest == float("inf"):
         return 100.0 if abs(difference) == longest else 50.0
@@ -110,7 +110,7 @@ def _width(difference: float, cluster: Cluster) -> float:
 
 
 def _by_message(data: ReportData, direction: str) -> Iterator[tuple[str, str, list[Release]]]:
-    """Kinds of messages in one direction, what each is, and its fields."""
+    """Types of messages in one direction, each with its meaning and its fields."""
     for message in dict.fromkeys(r.message for r in data.releases if r.message.startswith(direction)):
         yield message, words_of(message), [r for r in data.releases if r.message == message]
 
@@ -121,7 +121,7 @@ def _sent(data: ReportData) -> dict[str, Any]:
         "message",
         "field",
         "messages",
-        "withheld",
+        "omitted",
         "entries",
         "bytes",
         "fewest rows behind an entry",
@@ -132,22 +132,22 @@ def _sent(data: ReportData) -> dict[str, Any]:
     return {"head": head, "rows": rows}
 
 
-def _for_script(thing: Any) -> str:
-    """JSON that cannot end the script element it stands in; compressed if there is much of it."""
-    text = json.dumps(thing, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+def _for_script(payload: Any) -> str:
+    """JSON that cannot end its script element; compressed if it is long."""
+    text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if len(text) > MUCH:
         return _packed(text)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _packed(text: str) -> str:
-    """Compressed, in letters that mean nothing to HTML; the same every time."""
+    """The text compressed and in base64; the same bytes every time."""
     return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
 @cache
 def _library() -> str:
-    """plotly.js, compressed; the same bytes every time."""
+    """plotly.js, compressed."""
     return _packed(_library_source())
 
 
@@ -159,7 +159,7 @@ def _library_source() -> str:
 
 
 def _hash(script: str) -> Markup:
-    """How a content security policy names the one script that it lets run."""
+    """The hash by which a content security policy allows a script."""
     from markupsafe import Markup
 
     return Markup(f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'")  # noqa: S704  (base64 is no markup)

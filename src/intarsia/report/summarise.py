@@ -15,25 +15,25 @@ from intarsia.report.cleaning import cleaned
 from intarsia.report.data import (
     Cluster,
     Column,
+    MapPoint,
     Matrix,
-    Party,
-    Piece,
+    Participant,
     Profiles,
     Release,
     ReportData,
     Shared,
     Tree,
 )
+from intarsia.report.diagnostics import total_deviations
+from intarsia.report.findings import findings_of
 from intarsia.report.layout import flat_layout, quick_distances, rough_layout
-from intarsia.report.lights import lights_of
-from intarsia.report.looks import total_deviations
 from intarsia.report.words import FEW_ROWS, REFERENCES, headline_of, methods_of, title_of
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Outcome, RunRecord, Sent
 from intarsia.results.profiles import Covered, Separation, coverage_of, separations
 
 TOP = 10  # features that separate a cluster
-MANY_PIECES, TOO_MANY_PIECES = 500, 1500
+MANY_POINTS, TOO_MANY_POINTS = 500, 1500
 LANDMARKS = 300  # that the rest of too many are placed by
 MOST_PAIRS = 5000  # of participants, those that share most
 FORCE_EXPONENT = 2.0  # a force to this power is a distance again
@@ -43,7 +43,7 @@ def summarise(
     outcome: Outcome,
     names: Sequence[str],
     assumptions: AssumptionReport,
-    run: RunRecord | None,
+    run: RunRecord,
     title: str | None = None,
     fewest: int = FEW_ROWS,
 ) -> ReportData:
@@ -53,39 +53,39 @@ def summarise(
     shown = outcome.model.centroids.seen & (outcome.model.centroids.counts >= fewest)
     clusters = _clusters(outcome, tuple(names), sizes, shown)
     columns = _columns(outcome, covered)
-    parties = tuple(_parties(outcome, covered, sizes, run))
-    pieces, kept = _pieces(outcome, assumptions)
-    releases = _releases(() if run is None else run.sent)
+    participants = tuple(_participants(outcome, covered, sizes, run))
+    points, kept = _points(outcome, assumptions)
+    releases = _releases(run.sent)
     bridges = tuple(_bridges(outcome))
     confidence = _number(outcome.aggregation.confidence)
     said = ReportData(
-        title=title_of(parties) if title is None else title,
-        headline=headline_of(parties, columns, clusters, outcome, assumptions, run),
-        lights=lights_of(outcome, assumptions, parties, columns, bridges, releases, run),
-        notes=() if run is None else run.notes,
-        parties=parties,
+        title=title_of(participants) if title is None else title,
+        headline=headline_of(participants, columns, clusters, outcome, assumptions, run),
+        findings=findings_of(outcome, assumptions, participants, columns, bridges, releases, run),
+        notes=run.notes,
+        participants=participants,
         columns=columns,
         shared=_shared(outcome),
         bridges=bridges,
         clusters=clusters,
         profiles=_profiles(outcome, clusters, names, shown),
-        pieces=pieces,
+        local_clusters=points,
         map_keeps=kept,
         confidence=confidence,
         tree=_tree(outcome),
         rounds=outcome.rounds,
-        exchanges=() if run is None else run.exchanges,
+        exchanges=run.exchanges,
         releases=releases,
-        sent=() if run is None else run.sent,
-        suppressed=() if run is None else run.suppressed,
-        method=None if run is None else run.method,
-        settings={} if run is None else run.settings,
-        seed=None if run is None else run.seed,
-        versions={} if run is None else run.versions,
-        started=None if run is None else run.started,
-        seconds=None if run is None else run.seconds,
+        sent=run.sent,
+        suppressed=run.suppressed,
+        method=run.method,
+        settings=run.settings,
+        seed=run.seed,
+        versions=run.versions,
+        started=run.started,
+        seconds=run.seconds,
         units=outcome.model.units,
-        methods=methods_of(outcome, parties, columns, run),
+        methods=methods_of(outcome, participants, columns, run),
         references=REFERENCES,
     )
     return cleaned(said)  # a title may hold anything, too
@@ -99,8 +99,9 @@ def _matrix(values: FloatArray) -> Matrix:
     return tuple(tuple(map(_number, row)) for row in values)
 
 
-def _parties(outcome: Outcome, covered: Sequence[Covered], sizes: IntArray, run: RunRecord | None) -> Iterable[Party]:
-    exchanges = () if run is None else run.exchanges
+def _participants(
+    outcome: Outcome, covered: Sequence[Covered], sizes: IntArray, run: RunRecord
+) -> Iterable[Participant]:
     own: dict[Hashable, list[Covered]] = {}
     for entry in covered:
         if not entry.absent:
@@ -110,16 +111,16 @@ def _parties(outcome: Outcome, covered: Sequence[Covered], sizes: IntArray, run:
         mine = own.get(name, [])
         cells, filled = sum(entry.rows for entry in mine), sum(entry.filled for entry in mine)
         labelled = int(sizes[i].sum())
-        yield Party(
+        yield Participant(
             name=name,
-            rows=labelled if outcome.coverage is None else int(outcome.coverage.rows[i]),
+            rows=int(outcome.coverage.rows[i]),
             labelled=labelled,
-            columns=len(mine) or int(outcome.masks[i].sum()),
+            columns=len(mine),
             local_clusters=int(local_clusters[i]),
-            filled=filled / cells if cells else None,
-            seconds=sum(exchange.seconds.get(name, 0.0) for exchange in exchanges),
-            bytes_in=sum(exchange.bytes_in.get(name, 0) for exchange in exchanges),
-            bytes_out=sum(exchange.bytes_out.get(name, 0) for exchange in exchanges),
+            filled=filled / cells if cells else 1.0,
+            seconds=sum(exchange.seconds.get(name, 0.0) for exchange in run.exchanges),
+            bytes_in=sum(exchange.bytes_in.get(name, 0) for exchange in run.exchanges),
+            bytes_out=sum(exchange.bytes_out.get(name, 0) for exchange in run.exchanges),
         )
 
 
@@ -129,11 +130,6 @@ def _columns(outcome: Outcome, covered: Sequence[Covered]) -> tuple[Column, ...]
     for entry in covered:
         share = None if entry.absent else entry.filled / max(entry.rows, 1)
         shares.setdefault(entry.column, []).append(share)
-    if not shares:  # a file from before coverage was kept
-        shares = {
-            name: [1.0 if mask[m] else None for mask in outcome.masks]
-            for m, name in enumerate(outcome.model.space.names)
-        }
     columns = [Column(name, outcome.model.levels.get(name, ()), tuple(own)) for name, own in shares.items()]
     return tuple(sorted(columns, key=lambda column: -column.owners))
 
@@ -208,20 +204,20 @@ def _profiles(outcome: Outcome, clusters: Sequence[Cluster], names: Sequence[str
     )
 
 
-def _pieces(outcome: Outcome, assumptions: AssumptionReport) -> tuple[tuple[Piece, ...], float]:
+def _points(outcome: Outcome, assumptions: AssumptionReport) -> tuple[tuple[MapPoint, ...], float]:
     local = outcome.local_centroids
     extent = extent_of(local.values, local.seen)
     metric = outcome.model.metric
-    if len(local) > TOO_MANY_PIECES:
+    if len(local) > TOO_MANY_POINTS:
         layout = rough_layout(local.values, local.seen, extent, LANDMARKS)
-    elif metric == "euclidean" or len(local) > MANY_PIECES:  # a picture of so many is a rough one
+    elif metric == "euclidean" or len(local) > MANY_POINTS:  # a picture of so many is a rough one
         layout = flat_layout(quick_distances(local.values, local.seen, extent))
     else:
         seen = local.seen
         layout = flat_layout(rescaled_distances(local.values, seen, local.values, seen, extent, metric))
     doubtful = set(assumptions.doubtful)
-    pieces = tuple(
-        Piece(
+    points = tuple(
+        MapPoint(
             participant=int(owner),
             index=cluster.index,
             rows=cluster.size,
@@ -233,7 +229,7 @@ def _pieces(outcome: Outcome, assumptions: AssumptionReport) -> tuple[tuple[Piec
         )
         for cluster, owner, (x, y) in zip(outcome.local_clusters, outcome.owner, layout.points, strict=True)
     )
-    return pieces, layout.kept
+    return points, layout.kept
 
 
 def _tree(outcome: Outcome) -> Tree | None:
@@ -269,7 +265,7 @@ def _release(message: str, field: str, entries: Sequence[Sent]) -> Release:
         meaning=meaning_of(message, field),
         participants=sum(entry.times > 0 for entry in entries),
         times=sum(entry.times for entry in entries),
-        withheld=sum(entry.withheld for entry in entries),
+        omitted=sum(entry.withheld for entry in entries),
         entries=sum(entry.entries for entry in entries),
         n_bytes=sum(entry.n_bytes for entry in entries),
         fewest_rows=None if fewest is None else fewest.fewest_rows,

@@ -1,4 +1,4 @@
-"""Sentences: the headline, and a methods paragraph."""
+"""Sentences of the report: the headline and the methods paragraph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from intarsia.core.grouping.aggregations import AGGREGATIONS
 from intarsia.exceptions import quote
-from intarsia.report.data import Cluster, Column, Party
+from intarsia.report.data import Cluster, Column, Participant
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Outcome, RunRecord
 from intarsia.results.profiles import Separation
@@ -16,8 +16,8 @@ from intarsia.results.profiles import Separation
 FEW_ROWS = 5  # behind a number that leaves a participant, or that the page shows
 NEARLY_A_TIE = 0.1  # of the confidence in the grouping
 STRONG = 3  # features in the headline
-_TITLE = 50  # letters
-_FEW = 6  # clusters whose sizes are told one by one
+_TITLE = 50  # characters
+_FEW = 6  # clusters whose sizes are listed
 
 REFERENCES = (
     "A. Maritan, L. Schenato. Distributed clustering in partially overlapping feature spaces. Preprint.",
@@ -38,49 +38,49 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def title_of(parties: Sequence[Party]) -> str:
-    """What a report is called if nobody says."""
-    names = [party.name for party in parties]
+def title_of(participants: Sequence[Participant]) -> str:
+    """Return the default title of a report."""
+    names = [participant.name for participant in participants]
     named = listed(names) if sum(map(len, names)) <= _TITLE else counted(len(names), "table")
     return f"One clustering of {named}"
 
 
 def headline_of(
-    parties: Sequence[Party],
+    participants: Sequence[Participant],
     columns: Sequence[Column],
     clusters: Sequence[Cluster],
     outcome: Outcome,
     assumptions: AssumptionReport,
-    run: RunRecord | None,
+    run: RunRecord,
 ) -> tuple[str, str, str]:
-    """What was clustered, what tells the clusters apart, and how sure it is."""
-    return _what(parties, columns, clusters), _how_they_differ(clusters), _how_sure(outcome, assumptions, run)
+    """Return three sentences: what was clustered, how the clusters differ, and how certain the result is."""
+    return _what(participants, columns, clusters), _how_they_differ(clusters), _how_sure(outcome, assumptions, run)
 
 
-def _what(parties: Sequence[Party], columns: Sequence[Column], clusters: Sequence[Cluster]) -> str:
-    rows = sum(party.rows for party in parties)
-    common = sum(column.owners == len(parties) for column in columns)
-    shared = f", {common or 'none'} of them common to all" if len(parties) > 1 and common < len(columns) else ""
+def _what(participants: Sequence[Participant], columns: Sequence[Column], clusters: Sequence[Cluster]) -> str:
+    rows = sum(participant.rows for participant in participants)
+    common = sum(column.owners == len(participants) for column in columns)
+    shared = f", {common or 'none'} of them common to all" if len(participants) > 1 and common < len(columns) else ""
     sizes = [cluster.rows for cluster in clusters]
     several = f"{min(sizes):,} to {max(sizes):,}" if len(sizes) > _FEW else listed([f"{n:,}" for n in sizes])
     of = f" of {several} rows" if len(clusters) > 1 else ""
     left = rows - sum(cluster.rows for cluster in clusters)
-    noise = f"; {left:,} belong to none" if left > 0 else ""
+    noise = f"; {left:,} are noise" if left > 0 else ""
     return (
-        f"The {counted(rows, 'row')} of {counted(len(parties), 'participant')}, described by "
+        f"The {counted(rows, 'row')} of {counted(len(participants), 'participant')}, described by "
         f"{counted(len(columns), 'column')}{shared}, fall into {counted(len(clusters), 'cluster')}{of}{noise}."
     )
 
 
 def _how_they_differ(clusters: Sequence[Cluster]) -> str:
     if len(clusters) == 1:
-        return "No split into several clusters was asked for, or found."
+        return "There is one cluster."
     found: dict[str, Separation] = {}
     for entry in sorted((e for cluster in clusters for e in cluster.separating), key=lambda e: -abs(e.difference)):
         found.setdefault(entry.feature, entry)
     strongest = list(found.values())
     if not strongest:
-        return "No feature was measured well enough in more than one cluster to say how they differ."
+        return "No feature has enough values in more than one cluster to say how they differ."
     first, *rest = strongest[:STRONG]
     others = f", followed by {listed([entry.feature for entry in rest])}" if rest else ""
     apart = abs(first.mean - first.mean_of_others)
@@ -91,7 +91,7 @@ def _how_they_differ(clusters: Sequence[Cluster]) -> str:
 
 
 def rounded(value: float | None, spread: float) -> str:
-    """A number with as many digits as matter where things differ by ``spread``.
+    """Return a number with the digits that matter if values differ by ``spread``.
 
     >>> rounded(4e-06, 0.5), rounded(245.31, 40.0), rounded(-1234567.0, 250000.0)
     ('0.000', '245.3', '-1234567')
@@ -104,40 +104,42 @@ def rounded(value: float | None, spread: float) -> str:
     return f"{value + 0.0:.{digits}f}" if round(value, digits) else f"{0.0:.{digits}f}"
 
 
-def _how_sure(outcome: Outcome, assumptions: AssumptionReport, run: RunRecord | None) -> str:
+def _how_sure(outcome: Outcome, assumptions: AssumptionReport, run: RunRecord) -> str:
     n, doubtful = len(outcome.local_clusters), len(assumptions.doubtful)
     if len(outcome.participants) == 1:
-        return "There is one participant, so that this is an ordinary clustering: nothing had to be matched."
+        return "There is one participant, so that this is an ordinary clustering without matching."
     if len(outcome.model.centroids) == 1:
         return "With one cluster there was nothing to match."
-    by = "by their densities" if run is not None and run.method == "one_shot" else "by their averages"
-    how = " and, where these hardly told, by what fits the rows" if outcome.aggregation.overruled else ""
-    clear = f"all {n:,} local clusters have a clear place"
+    by = "by their densities" if run.method == "one_shot" else "by their averages"
+    how = " and, where these hardly differed, by how well they fit the rows" if outcome.aggregation.overruled else ""
+    clear = f"all {n:,} local clusters clearly belong to one cluster"
     if doubtful:
-        clear = f"{n - doubtful:,} of {n:,} have a clear place, {doubtful:,} would fit another cluster nearly as well"
+        clear = f"{n - doubtful:,} of {n:,} clearly belong to one cluster, {doubtful:,} fit another nearly as well"
     tie = not outcome.aggregation.overruled and outcome.aggregation.confidence < NEARLY_A_TIE
-    but = ", but another way to match them all would be nearly as good" if tie and not doubtful else ""
-    return f"Each participant's own clusters were matched with the others' {by}{how}; {clear}{but}."
+    but = ", but another grouping is nearly as good" if tie and not doubtful else ""
+    return f"Local clusters of the participants were matched {by}{how}; {clear}{but}."
 
 
-def methods_of(outcome: Outcome, parties: Sequence[Party], columns: Sequence[Column], run: RunRecord | None) -> str:
-    """A paragraph for a paper; numbers in brackets point to ``REFERENCES``."""
-    return " ".join(_methods(outcome, parties, columns, run))
+def methods_of(outcome: Outcome, participants: Sequence[Participant], columns: Sequence[Column], run: RunRecord) -> str:
+    """Return a methods paragraph for a paper; numbers in brackets refer to ``REFERENCES``."""
+    return " ".join(_methods(outcome, participants, columns, run))
 
 
 def _methods(
-    outcome: Outcome, parties: Sequence[Party], columns: Sequence[Column], run: RunRecord | None
+    outcome: Outcome, participants: Sequence[Participant], columns: Sequence[Column], run: RunRecord
 ) -> Iterator[str]:
-    rows, several = sum(party.rows for party in parties), len(parties) > 1
-    version = f" {run.versions['intarsia']}" if run is not None and "intarsia" in run.versions else ""
+    rows, several = sum(participant.rows for participant in participants), len(participants) > 1
+    version = f" {run.versions['intarsia']}" if "intarsia" in run.versions else ""
     jointly = " jointly" if several else ""
     moved = ", without moving a row" if several else ""
-    yield (
-        f"{'Tables' if several else 'The table'} of {counted(len(parties), 'participant')} with {counted(rows, 'row')} and "
-        f"{'a union of ' if several else ''}{counted(len(columns), 'column')} {'were' if several else 'was'} "
-        f"clustered{jointly} with Intarsia{version}{moved}."
+    union = (
+        f"a union of {counted(len(columns), 'column')} were" if several else f"{counted(len(columns), 'column')} was"
     )
-    settings = {} if run is None else run.settings
+    yield (
+        f"{'Tables' if several else 'The table'} of {counted(len(participants), 'participant')} with "
+        f"{counted(rows, 'row')} and {union} clustered{jointly} with Intarsia{version}{moved}."
+    )
+    settings = run.settings
     yield from _how_grouped(outcome, run, settings)
     k = len(outcome.model.centroids)
     if outcome.found is not None or outcome.silhouettes:
@@ -150,18 +152,15 @@ def _methods(
     if outcome.model.metric != "euclidean":
         metric = outcome.model.metric if isinstance(outcome.model.metric, str) else "own"
         yield f"Distances were {metric}."
-    if any(party.filled is not None and party.filled < 1 for party in parties):
+    if any(participant.filled < 1 for participant in participants):
         missing = settings.get("missing", "observed")
         yield _MISSING.get(
-            missing if isinstance(missing, str) else "", "Empty cells were treated as each participant chose."
+            missing if isinstance(missing, str) else "", "Missing values were treated as each participant chose."
         )
     if outcome.model.weights is not None:
         yield "Rows belong to the likeliest of Gaussians with independent features that the clusters make."
-    if run is not None:
-        software = ", ".join(
-            f"{name} {run.versions[name]}" for name in ("numpy", "scikit-learn") if name in run.versions
-        )
-        yield f"Random seed {run.seed}{'; ' + software if software else ''}."
+    software = ", ".join(f"{name} {run.versions[name]}" for name in ("numpy", "scikit-learn") if name in run.versions)
+    yield f"Random seed {run.seed}{'; ' + software if software else ''}."
 
 
 _UNITS = {
@@ -171,13 +170,13 @@ _UNITS = {
     "robust": "Features were divided by their interquartile range over all participants.",
 }
 _MISSING = {
-    "observed": "Empty cells were left out of comparisons; none was imputed.",
-    "impute": "Local algorithms were shown the column's mean in the place of an empty cell; summaries are of filled cells.",
-    "drop": "Local algorithms were shown rows without empty cells only; every row was labelled by the cells that it has.",
+    "observed": "Missing values were left out of comparisons; no value was imputed.",
+    "impute": "Local algorithms saw column means in place of missing values; summaries contain observed values only.",
+    "drop": "Local algorithms saw complete rows only; every row was labelled by its observed values.",
 }
 
 
-def _how_grouped(outcome: Outcome, run: RunRecord | None, settings: Mapping[str, Any]) -> Iterator[str]:
+def _how_grouped(outcome: Outcome, run: RunRecord, settings: Mapping[str, Any]) -> Iterator[str]:
     local = settings.get("local")
     with_what = "with k-means [2, 4]"
     if local is not None:
@@ -186,10 +185,7 @@ def _how_grouped(outcome: Outcome, run: RunRecord | None, settings: Mapping[str,
         )
     method = AGGREGATIONS.get(outcome.aggregation.method)
     by = outcome.aggregation.method if method is None else method.words
-    if run is None and not outcome.rounds:  # a file from before runs were kept
-        yield f"Each participant clustered its rows and sent summaries; local clusters were grouped by {by} [1]."
-        return
-    if run is not None and run.method == "one_shot":
+    if run.method == "one_shot":
         density = str(settings.get("density", "gaussian")).replace("_", ", ")
         yield (
             f"Each participant clustered its rows {with_what} and summarised every local cluster by its mean, size and "

@@ -49,8 +49,6 @@ class Covered:
 
 def coverage_of(outcome: Outcome, names: tuple[str, ...], keys: Mapping[str, Hashable]) -> tuple[Covered, ...]:
     """Participants × columns; a column of categories is one column, whatever its levels."""
-    if outcome.coverage is None:  # a file from before it was kept
-        return ()
     model, found = outcome.model, []
     whole = {feature: column for column, own in model.levels.items() for feature in indicators({column: own})}
     columns = {whole.get(name, name): int(model.space.index([name])[0]) for name in names}

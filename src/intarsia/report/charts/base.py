@@ -14,9 +14,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from intarsia.report.data import Party
+from intarsia.report.data import Participant
 
-# told apart by people who do not see red and green as two colours, on light and on dark paper
+# distinguishable for people who cannot tell red from green, on a light and on a dark page
 COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d00", "#3f9fd8", "#7a5195", "#b5484e", "#5c8a2e", "#6b7280",
 )  # fmt: skip
@@ -25,7 +25,7 @@ AMBIGUOUS = "#e69f00"
 PALE_TO_DEEP = [[0, "#d9e8f5"], [1, "#0072b2"]]
 ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
 MOST_FEATURES = 40  # on a chart; the table has all
-MOST_PARTIES = 40
+MOST_PARTICIPANTS = 40
 _JOINER = "\u200d"
 _SHORT = 28
 _LONG = 120
@@ -126,9 +126,9 @@ def stacked(traces: Sequence[go.Bar], names: Sequence[str], xaxis: dict[str, Any
     )
 
 
-def largest(parties: Sequence[Party]) -> list[int]:
+def largest(participants: Sequence[Participant]) -> list[int]:
     """Positions of the participants that a chart shows: the largest, in their own order."""
-    order = sorted(range(len(parties)), key=lambda k: -parties[k].rows)[:MOST_PARTIES]
+    order = sorted(range(len(participants)), key=lambda k: -participants[k].rows)[:MOST_PARTICIPANTS]
     return sorted(order)
 
 

@@ -84,8 +84,8 @@ def _off(value: float | None) -> str:
 
 def sizes(data: ReportData) -> Chart:
     """Clusters at each participant: bars, or a heat map if there are many."""
-    names, k = [party.name for party in data.parties], len(data.clusters)
-    who = largest(data.parties)
+    names, k = [participant.name for participant in data.participants], len(data.clusters)
+    who = largest(data.participants)
     totals = [max(sum(cluster.rows_of[i] for cluster in data.clusters), 1) for i in range(len(names))]
     share = [[100 * n / t for n, t in zip(cluster.rows_of, totals, strict=True)] for cluster in data.clusters]
     said = [
@@ -103,17 +103,17 @@ def sizes(data: ReportData) -> Chart:
         ]
         drawn = stacked(traces, some, titled("share of a participant's rows, %", range=[0, 100.5], dtick=20))
     else:
-        by_party = [[own[i] for own in share] for i in who]
+        by_participant = [[own[i] for own in share] for i in who]
         words = [[own[i] for own in said] for i in who]
         drawn = figure(
-            [heat(by_party, words, scale=PALE_TO_DEEP, bar="share, %", zmax=max(map(max, share)))],
+            [heat(by_participant, words, scale=PALE_TO_DEEP, bar="share, %", zmax=max(map(max, share)))],
             130 + 20 * len(who),
             xaxis=axis([str(c) for c in range(k)], title={"text": "cluster"}),
             yaxis=axis([names[i] for i in who], autorange="reversed"),
         )
     rows = tuple(
         (p.name, p.rows, *(f"{c.rows_of[i]:,} ({share[c.number][i]:.1f} %)" for c in data.clusters))
-        for i, p in enumerate(data.parties)
+        for i, p in enumerate(data.participants)
     )
     return Chart(
         "sizes",

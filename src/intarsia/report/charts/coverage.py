@@ -31,8 +31,8 @@ MOST_EDGES = 150
 
 def coverage(data: ReportData) -> Chart:
     """Participants × columns."""
-    names, columns = [party.name for party in data.parties], data.columns
-    shown, who = columns[:MOST_FEATURES], largest(data.parties)
+    names, columns = [participant.name for participant in data.participants], data.columns
+    shown, who = columns[:MOST_FEATURES], largest(data.participants)
     shares = [[column.filled[i] for i in who] for column in shown]
     filled = [[None if share is None else 100 * share for share in row] for row in shares]
     said = [
@@ -64,7 +64,7 @@ def _said(column: str, name: str, share: float | None) -> str:
 
 def overlap(data: ReportData) -> Chart:
     """The overlap graph, participants on a circle."""
-    names, who = [party.name for party in data.parties], largest(data.parties)
+    names, who = [participant.name for participant in data.participants], largest(data.participants)
     turns = {i: pi / 2 - 2 * pi * k / len(who) for k, i in enumerate(who)}
     at = {i: (cos(turn), sin(turn)) for i, turn in turns.items()}
     edges = sorted(data.shared, key=lambda edge: -edge.columns)
@@ -125,23 +125,23 @@ def _outside(x: float, y: float) -> str:
 
 def _nodes(at: Places, data: ReportData) -> Iterator[Any]:
     everybody = list(at)
-    bridges = [k for k in everybody if data.parties[k].name in data.bridges]
+    bridges = [k for k in everybody if data.participants[k].name in data.bridges]
     kinds = (
         ("participant", COLOURS[0], [k for k in everybody if k not in bridges]),
         ("bridge: the study falls apart without it", COLOURS[1], bridges),
     )
     for label, colour, which in kinds:
-        parties = [data.parties[k] for k in which]
-        if parties:
+        participants = [data.participants[k] for k in which]
+        if participants:
             yield go.Scatter(
                 x=[at[k][0] for k in which],
                 y=[at[k][1] for k in which],
                 mode="markers+text",
                 name=label,
-                text=[text(party.name, 18) for party in parties],
+                text=[text(participant.name, 18) for participant in participants],
                 cliponaxis=False,
                 textposition=[_outside(*at[k]) for k in which],
                 marker={"size": 16, "color": colour},
                 hoverinfo="text",
-                hovertext=[f"{full(p.name)}<br>{p.columns} columns, {p.rows:,} rows" for p in parties],
+                hovertext=[f"{full(p.name)}<br>{p.columns} columns, {p.rows:,} rows" for p in participants],
             )

@@ -23,26 +23,26 @@ from intarsia.report.charts.base import (
     text,
     titled,
 )
-from intarsia.report.data import Piece, ReportData, Tree
+from intarsia.report.data import MapPoint, ReportData, Tree
 
-MOST_PIECES = 60  # local clusters by name
+MOST_POINTS = 60  # local clusters by name
 MOST_TARGETS = 12  # clusters by name where there are many local ones
 MOST_NAMED = 20  # clusters in a legend
 MOST_LEAVES = 60
 _WIDE = 25  # rounds or numbers of clusters that each get a tick
 
 
-def joining(data: ReportData) -> Chart:
+def grouping(data: ReportData) -> Chart:
     """From local to global clusters; of many local clusters, from participants to the largest clusters."""
-    order = sorted(data.pieces, key=lambda piece: -piece.rows)
-    folded = len(order) > MOST_PIECES
-    height = max(320, 60 + 17 * (len(data.parties) if folded else max(len(order), len(data.clusters))))
-    flows = _by_participant(data) if folded else _by_piece(data)
+    order = sorted(data.local_clusters, key=lambda point: -point.rows)
+    folded = len(order) > MOST_POINTS
+    height = max(320, 60 + 17 * (len(data.participants) if folded else max(len(order), len(data.clusters))))
+    flows = _by_participant(data) if folded else _by_point(data)
     what = "participants" if folded else "local clusters"
     before = ", before rounds moved single rows" if data.rounds else ""
     others = f", the {MOST_TARGETS} largest by name" if folded and len(data.clusters) > MOST_TARGETS else ""
     return Chart(
-        "joining",
+        "grouping",
         "From local to global clusters",
         f"Left: {what}; right: the clusters that their local clusters joined{others}{before}. "
         "Ambiguous ones are orange and have a question mark: their margin, by how much more the next best cluster would "
@@ -50,7 +50,7 @@ def joining(data: ReportData) -> Chart:
         figure([_sankey(flows)], height, margin={"l": 8, "r": 8, "t": 12, "b": 12}),
         Rows(
             ("participant", "local cluster", "rows", "cluster", "margin", "note"),
-            tuple(_piece_row(data, piece) for piece in order),
+            tuple(_point_row(data, point) for point in order),
         ),
     )
 
@@ -68,28 +68,28 @@ class _Flow(NamedTuple):
     said: str
 
 
-def _by_piece(data: ReportData) -> Iterator[_Flow]:
-    for piece in sorted(data.pieces, key=lambda piece: (piece.participant, piece.index)):
-        left, right = AMBIGUOUS if piece.ambiguous else GREY, colour_of(piece.cluster)
-        band = AMBIGUOUS if piece.ambiguous else right
-        name, said = _piece_name(data, piece), _piece_said(data, piece)
+def _by_point(data: ReportData) -> Iterator[_Flow]:
+    for point in sorted(data.local_clusters, key=lambda point: (point.participant, point.index)):
+        left, right = AMBIGUOUS if point.ambiguous else GREY, colour_of(point.cluster)
+        band = AMBIGUOUS if point.ambiguous else right
+        name, said = _point_name(data, point), _point_said(data, point)
         yield _Flow(
-            (piece.participant, piece.index), name, left, f"cluster {piece.cluster}", right, piece.rows, band, said
+            (point.participant, point.index), name, left, f"cluster {point.cluster}", right, point.rows, band, said
         )
 
 
 def _by_participant(data: ReportData) -> Iterator[_Flow]:
     largest = {c.number for c in sorted(data.clusters, key=lambda c: -c.rows)[:MOST_TARGETS]}
-    bands: dict[tuple[int, int, bool], list[Piece]] = {}
-    for piece in data.pieces:
-        target = piece.cluster if piece.cluster in largest else len(data.clusters)
-        bands.setdefault((piece.participant, target, piece.ambiguous), []).append(piece)
-    for (participant, target, ambiguous), pieces in sorted(bands.items()):
+    bands: dict[tuple[int, int, bool], list[MapPoint]] = {}
+    for point in data.local_clusters:
+        target = point.cluster if point.cluster in largest else len(data.clusters)
+        bands.setdefault((point.participant, target, point.ambiguous), []).append(point)
+    for (participant, target, ambiguous), points in sorted(bands.items()):
         known = target < len(data.clusters)
         right, colour = (f"cluster {target}", colour_of(target)) if known else ("other clusters", GREY)
-        name, rows = data.parties[participant].name, sum(piece.rows for piece in pieces)
+        name, rows = data.participants[participant].name, sum(point.rows for point in points)
         mark = " (ambiguous)" if ambiguous else ""
-        said = f"{full(name)}: {len(pieces)} local clusters<br>{rows:,} rows in {right}{mark}"
+        said = f"{full(name)}: {len(points)} local clusters<br>{rows:,} rows in {right}{mark}"
         yield _Flow((participant,), text(name, 18), GREY, right, colour, rows, AMBIGUOUS if ambiguous else colour, said)
 
 
@@ -118,22 +118,22 @@ def _sankey(flows: Iterable[_Flow]) -> go.Sankey:
     )
 
 
-def _piece_name(data: ReportData, piece: Piece) -> str:
-    mark = " ?" if piece.ambiguous else ""
-    return f"{text(data.parties[piece.participant].name, 18)} {piece.index}{mark}"
+def _point_name(data: ReportData, point: MapPoint) -> str:
+    mark = " ?" if point.ambiguous else ""
+    return f"{text(data.participants[point.participant].name, 18)} {point.index}{mark}"
 
 
-def _piece_said(data: ReportData, piece: Piece) -> str:
-    clear = "" if piece.margin is None else f"<br>margin {piece.margin:.2f}"
-    mark = " (ambiguous)" if piece.ambiguous else ""
-    whose = full(data.parties[piece.participant].name)
-    return f"{whose}, local cluster {piece.index}<br>{piece.rows:,} rows in cluster {piece.cluster}{clear}{mark}"
+def _point_said(data: ReportData, point: MapPoint) -> str:
+    clear = "" if point.margin is None else f"<br>margin {point.margin:.2f}"
+    mark = " (ambiguous)" if point.ambiguous else ""
+    whose = full(data.participants[point.participant].name)
+    return f"{whose}, local cluster {point.index}<br>{point.rows:,} rows in cluster {point.cluster}{clear}{mark}"
 
 
-def _piece_row(data: ReportData, piece: Piece) -> tuple[Any, ...]:
-    margin = "" if piece.margin is None else f"{piece.margin:.2f}"
-    note = "ambiguous" if piece.ambiguous else ""
-    return (data.parties[piece.participant].name, piece.index, piece.rows, piece.cluster, margin, note)
+def _point_row(data: ReportData, point: MapPoint) -> tuple[Any, ...]:
+    margin = "" if point.margin is None else f"{point.margin:.2f}"
+    note = "ambiguous" if point.ambiguous else ""
+    return (data.participants[point.participant].name, point.index, point.rows, point.cluster, margin, note)
 
 
 def _faint(colour: str) -> str:
@@ -141,25 +141,25 @@ def _faint(colour: str) -> str:
     return f"rgba({red},{green},{blue},0.35)"
 
 
-def map_of_pieces(data: ReportData) -> Chart:
+def map_of_local_clusters(data: ReportData) -> Chart:
     """Local clusters in the plane, by the distances between their summaries."""
-    largest = max((piece.rows for piece in data.pieces), default=1) or 1
-    small, large = (9, 24) if len(data.pieces) <= MOST_PIECES else (5, 8)
+    largest = max((point.rows for point in data.local_clusters), default=1) or 1
+    small, large = (9, 24) if len(data.local_clusters) <= MOST_POINTS else (5, 8)
     traces = []
     for ambiguous in (False, True):
         for c in range(len(data.clusters)):
-            pieces = [piece for piece in data.pieces if piece.cluster == c and piece.ambiguous == ambiguous]
-            sizes = [small + large * (piece.rows / largest) ** 0.5 for piece in pieces]
+            points = [point for point in data.local_clusters if point.cluster == c and point.ambiguous == ambiguous]
+            sizes = [small + large * (point.rows / largest) ** 0.5 for point in points]
             edge = {"width": 3, "color": AMBIGUOUS} if ambiguous else {"width": 1, "color": "#ffffff"}
             traces.append(
                 go.Scatter(
-                    x=[piece.x for piece in pieces],
-                    y=[piece.y for piece in pieces],
+                    x=[point.x for point in points],
+                    y=[point.y for point in points],
                     mode="markers",
                     name=f"cluster {c}, ambiguous" if ambiguous else f"cluster {c}",
-                    showlegend=bool(pieces),
+                    showlegend=bool(points),
                     hoverinfo="text",
-                    hovertext=[_piece_said(data, piece) for piece in pieces],
+                    hovertext=[_point_said(data, point) for point in points],
                     marker={
                         "size": sizes,
                         "color": colour_of(c),
@@ -179,7 +179,7 @@ def map_of_pieces(data: ReportData) -> Chart:
         figure(traces, 480, xaxis=bare, yaxis=bare | {"scaleanchor": "x"}, legend=legend, showlegend=named),
         Rows(
             ("participant", "local cluster", "rows", "cluster", "margin", "note", "x", "y"),
-            tuple((*_piece_row(data, piece), f"{piece.x:.3f}", f"{piece.y:.3f}") for piece in data.pieces),
+            tuple((*_point_row(data, point), f"{point.x:.3f}", f"{point.y:.3f}") for point in data.local_clusters),
         ),
     )
 

@@ -75,20 +75,20 @@ def _round(k: int, r: RoundInfo) -> tuple[int, str, str, str, str]:
 def _by_phase(data: ReportData, of: str) -> dict[str, list[float]]:
     total: dict[str, list[float]] = {}
     for exchange in data.exchanges:
-        own = total.setdefault(text(title_of(exchange.phase)), [0.0] * len(data.parties))
-        for i, party in enumerate(data.parties):
-            own[i] += getattr(exchange, of).get(party.name, 0)
+        own = total.setdefault(text(title_of(exchange.phase)), [0.0] * len(data.participants))
+        for i, participant in enumerate(data.participants):
+            own[i] += getattr(exchange, of).get(participant.name, 0)
     return total
 
 
 def _in_phases(data: ReportData, total: dict[str, list[float]], axis: str, unit: str) -> go.Figure:
-    who = largest(data.parties)
-    names = [data.parties[i].name for i in who]
+    who = largest(data.participants)
+    names = [data.participants[i].name for i in who]
     traces = [
         bars(
             names,
             [values[i] for i in who],
-            [f"{full(data.parties[i].name)}<br>{phase}: {values[i]:,.4g} {unit}" for i in who],
+            [f"{full(data.participants[i].name)}<br>{phase}: {values[i]:,.4g} {unit}" for i in who],
             phase,
             COLOURS[i % len(COLOURS)],
         )
@@ -98,13 +98,13 @@ def _in_phases(data: ReportData, total: dict[str, list[float]], axis: str, unit:
 
 
 def _some(data: ReportData) -> str:
-    return only(len(largest(data.parties)), len(data.parties), "largest participants")
+    return only(len(largest(data.participants)), len(data.participants), "largest participants")
 
 
 def seconds(data: ReportData) -> Chart:
     """How long each participant worked."""
     total = _by_phase(data, "seconds")
-    rows = tuple((p.name, *(f"{own[i]:.3f}" for own in total.values())) for i, p in enumerate(data.parties))
+    rows = tuple((p.name, *(f"{own[i]:.3f}" for own in total.values())) for i, p in enumerate(data.participants))
     return Chart(
         "seconds",
         "Seconds at each participant",
@@ -117,7 +117,9 @@ def seconds(data: ReportData) -> Chart:
 def sent_bytes(data: ReportData) -> Chart:
     """How much each participant sent."""
     total = _by_phase(data, "bytes_out")
-    rows = tuple((p.name, *(int(own[i]) for own in total.values()), p.bytes_in) for i, p in enumerate(data.parties))
+    rows = tuple(
+        (p.name, *(int(own[i]) for own in total.values()), p.bytes_in) for i, p in enumerate(data.participants)
+    )
     return Chart(
         "bytes",
         "Bytes that left each participant",

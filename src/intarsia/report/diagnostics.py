@@ -1,4 +1,4 @@
-"""What summaries show of troubles that no assumption of the method names: other units, shared columns that tell nothing."""
+"""Problems that summaries show: columns in other units, shared columns that do not separate, unconnected clusters."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from intarsia.core.features import is_connected
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.results.outcome import Outcome
 
-FAR_OFF = 3.0  # times what local centroids reach, by which a mean must be off the others' to be odd
-FAR_INSIDE = 1.5  # times what clusters vary inside
-OTHER_SCALE = 20.0  # times the others' reach
+FAR_OFF = 3.0  # times the range of local centroids: the distance from which on a mean is odd
+FAR_INSIDE = 1.5  # times the deviation within clusters
+OTHER_SCALE = 20.0  # times the range at others
 
 
 @dataclass(frozen=True)
 class Odd:
-    """A column that looks as if a participant meant something else by it: its mean there and elsewhere.
+    """A column that seems to have another meaning or unit at a participant: its mean there and elsewhere.
 
-    Where only two have the column, nobody can say which of them is odd, and ``other`` is the second.
+    If only two participants have the column, either may be odd, and ``other`` is the second.
     """
 
     feature: str
@@ -33,12 +33,12 @@ class Odd:
 
 
 def holders(outcome: Outcome) -> BoolArray:
-    """Participants × clusters: who has rows in which cluster in the end."""
+    """Participants × clusters: whether a participant has rows in a cluster."""
     return np.array([np.asarray(outcome.sizes[name]) > 0 for name in outcome.participants], dtype=np.bool_)
 
 
-def apart_clusters(outcome: Outcome) -> list[int]:
-    """Clusters whose holders share no column, not even through others who hold it."""
+def unconnected_clusters(outcome: Outcome) -> list[int]:
+    """Clusters whose participants share no column, directly or through others in the cluster."""
     held = holders(outcome)
     return [k for k in range(held.shape[1]) if not is_connected(outcome.masks[held[:, k]])]
 
@@ -50,7 +50,7 @@ def unseen(outcome: Outcome) -> dict[int, tuple[str, ...]]:
 
 
 def nearest_other(outcome: Outcome) -> FloatArray:
-    """How far the centre of every group is from the nearest other one, rescaled; NaN where none can be compared."""
+    """The rescaled distance of every group's centre to the nearest other one; NaN if none can be compared."""
     local = outcome.local_centroids
     centres = merge(local, outcome.groups, len(outcome.model.centroids))
     extent = extent_of(local.values, local.seen)
@@ -71,28 +71,30 @@ def total_deviations(outcome: Outcome) -> FloatArray:
 
 
 def separation_by_shared(outcome: Outcome) -> dict[str, float]:
-    """By participant, how clearly the columns that it shares tell its own local clusters apart.
+    """By participant, how clearly shared columns separate its local clusters.
 
-    Of every two of its local clusters that went to different groups, the largest difference in a shared feature, in standard
-    deviations of all rows; the least clear two count. Without such a pair a participant is not listed.
+    For every two of its local clusters in different groups: the largest difference in a shared feature, in standard
+    deviations of all rows. The smallest of these is returned; a participant without such a pair is not listed.
     """
     local, groups, seen = outcome.local_centroids, outcome.groups, outcome.local_centroids.seen
     deviations = total_deviations(outcome)
     others = outcome.masks.sum(axis=0) > 1
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     if len(outcome.participants) == 1:
-        return found
-    for i, mine in enumerate(_by_owner(outcome)):
+        return result
+    for i, members in enumerate(_by_owner(outcome)):
         shared = np.flatnonzero(others & outcome.masks[i] & (deviations > 0))
-        values, there = local.values[np.ix_(mine, shared)] / deviations[shared], seen[np.ix_(mine, shared)]
+        values, observed = local.values[np.ix_(members, shared)] / deviations[shared], seen[np.ix_(members, shared)]
         worst = [
-            np.where(there[at] & there[later], np.abs(values[at] - values[later]), 0.0).max(axis=1, initial=0.0).min()
-            for at in range(len(mine) - 1)
-            if len(later := at + 1 + np.flatnonzero(groups[mine[at + 1 :]] != groups[mine[at]]))
+            np.where(observed[at] & observed[later], np.abs(values[at] - values[later]), 0.0)
+            .max(axis=1, initial=0.0)
+            .min()
+            for at in range(len(members) - 1)
+            if len(later := at + 1 + np.flatnonzero(groups[members[at + 1 :]] != groups[members[at]]))
         ]
         if worst:
-            found[outcome.participants[i]] = float(min(worst))
-    return found
+            result[outcome.participants[i]] = float(min(worst))
+    return result
 
 
 def _by_owner(outcome: Outcome) -> list[IntArray]:
@@ -103,17 +105,17 @@ def _by_owner(outcome: Outcome) -> list[IntArray]:
 
 
 def odd_columns(outcome: Outcome) -> list[Odd]:
-    """Columns that are somewhere else at one participant than at all others, or reach farther by an order of magnitude.
+    """Columns whose mean at one participant is far from all others, or whose range there is far larger.
 
-    Somewhere else: the mean is outside what all others' local centroids reach, by several times that reach and by more than
-    clusters vary inside (which a participant in other units makes wide itself, so that much more cannot be asked for).
+    Far: outside the range of all others' local centroids by several times that range, and by more than the deviation within
+    clusters (which a participant in other units makes large itself, so that the factor is small).
     """
     variances, cells = outcome.model.variances, outcome.model.cells
     within = np.sqrt((cells * variances).sum(axis=0) / np.maximum(cells.sum(axis=0), 1.0))
     places = _places(outcome)
-    found = []
+    result = []
     for m, name in enumerate(outcome.model.space.names):
-        here = np.flatnonzero(outcome.masks[:, m] & places.there[:, m])
+        here = np.flatnonzero(outcome.masks[:, m] & places.observed[:, m])
         means = places.mean[here, m]
         if len(here) < 2:
             continue
@@ -124,31 +126,31 @@ def odd_columns(outcome: Outcome) -> list[Odd]:
             scale, shift = float(outcome.model.scale[m]), float(outcome.model.shift[m])
             other = outcome.participants[here[1 - first]] if len(here) == 2 else ""
             mean = float(means[first]) * scale + shift
-            found.append(Odd(name, outcome.participants[here[first]], mean, rest * scale + shift, other))
-    return found
+            result.append(Odd(name, outcome.participants[here[first]], mean, rest * scale + shift, other))
+    return result
 
 
 class _Places(NamedTuple):
-    """Participants × features: the mean of each, what its local centroids reach, and whether there are any."""
+    """Participants × features: mean, range of the local centroids, and whether there are values."""
 
     mean: FloatArray
     low: FloatArray
     high: FloatArray
-    there: BoolArray
+    observed: BoolArray
 
 
 def _places(outcome: Outcome) -> _Places:
     local, seen, n = outcome.local_centroids, outcome.local_centroids.seen, len(outcome.participants)
     merged = merge(local, outcome.owner, n)
     low, high = np.full(merged.values.shape, np.inf), np.full(merged.values.shape, -np.inf)
-    for i, mine in enumerate(_by_owner(outcome)):
-        low[i] = np.where(seen[mine], local.values[mine], np.inf).min(axis=0, initial=np.inf)
-        high[i] = np.where(seen[mine], local.values[mine], -np.inf).max(axis=0, initial=-np.inf)
+    for i, members in enumerate(_by_owner(outcome)):
+        low[i] = np.where(seen[members], local.values[members], np.inf).min(axis=0, initial=np.inf)
+        high[i] = np.where(seen[members], local.values[members], -np.inf).max(axis=0, initial=-np.inf)
     return _Places(merged.values, low, high, merged.seen)
 
 
 def _odd_ones(mean: FloatArray, low: FloatArray, high: FloatArray, within: float) -> IntArray:
-    """Who of at least two is odd, each compared with all others."""
+    """Positions of odd participants among at least two, each compared with all others."""
     lowest, highest = _least_of_others(low), -_least_of_others(-high)
     reach = high - low
     outside = np.maximum(lowest - mean, mean - highest)
@@ -158,7 +160,7 @@ def _odd_ones(mean: FloatArray, low: FloatArray, high: FloatArray, within: float
 
 
 def _least_of_others(values: FloatArray) -> FloatArray:
-    """For each of at least two the least of the others.
+    """For each of at least two values, the smallest of the others.
 
     >>> _least_of_others(np.array([2.0, 1.0, 3.0]))
     array([1., 2., 1.])
@@ -168,7 +170,7 @@ def _least_of_others(values: FloatArray) -> FloatArray:
 
 
 def _median_of_others(values: FloatArray) -> FloatArray:
-    """For each of at least two the median of the others.
+    """For each of at least two values, the median of the others.
 
     >>> _median_of_others(np.array([5.0, 1.0, 2.0, 8.0]))
     array([2., 5., 5., 2.])
@@ -176,7 +178,7 @@ def _median_of_others(values: FloatArray) -> FloatArray:
     n, order = len(values), np.argsort(values, kind="stable")
     rank = np.empty(n, dtype=np.intp)
     rank[order] = np.arange(n)
-    # without the one of that rank, whoever stands behind moves up
+    # without the value of that rank, the later ones move up
     lower, upper = (n - 2) // 2, (n - 1) // 2
     ranked = values[order]
     return np.asarray((ranked[lower + (rank <= lower)] + ranked[upper + (rank <= upper)]) / 2)
