@@ -73,8 +73,9 @@ def demonstrate(folder: Path, output: Path) -> None:
         for name in hospitals:
             shutil.copyfile(folder / "kits" / name / "releases.jsonl", output / f"left-{name}.jsonl")
             n = sum(1 for _ in (folder / "kits" / name / "labels.csv").open()) - 1
-            left = (output / f"left-{name}.jsonl").read_text().splitlines()
-            size = sum(json.loads(line)["bytes"] for line in left)
+            journal = [json.loads(line) for line in (output / f"left-{name}.jsonl").read_text().splitlines()]
+            left = [entry for entry in journal if entry["event"] == "left"]
+            size = sum(entry["bytes"] for entry in left)
             say(f"{name}: {n} labels stayed there; {len(left)} messages of {size} bytes in all left")
         say(f"report: {output / 'report.html'}")
     finally:

@@ -15,7 +15,16 @@ import msgspec
 FLAKY = Path("build/flaky.txt")
 FAILURES = "INTARSIA_FAILURES"  # where a run of pytest writes the tests that failed, by name, with their last line
 GROUPS = (
-    ("tests/e2e", "--numprocesses", "3", "--durations", "12", "--ignore", "tests/e2e/test_overhead.py"),
+    (
+        "tests/e2e",
+        "tests/runtime/test_conformance.py",
+        "--numprocesses",
+        "3",
+        "--durations",
+        "12",
+        "--ignore",
+        "tests/e2e/test_overhead.py",
+    ),
     ("tests/e2e/test_overhead.py", "-s"),  # measures seconds, so it runs alone
 )
 

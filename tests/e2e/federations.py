@@ -19,6 +19,8 @@ import psutil
 import pytest
 
 from intarsia.cli import main
+from intarsia.federation.site import RELEASES
+from intarsia.privacy.journal import LEFT, Journal
 from intarsia.runtime.transcript import Answer, read_file
 
 INTARSIA = [sys.executable, "-m", "intarsia.cli"]
@@ -26,7 +28,6 @@ ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
 PATIENCE = 300.0  # seconds that a busy machine may take for anything that takes a few when it is idle
-RELEASES = "releases.jsonl"
 
 
 def wait_until(true, timeout=PATIENCE, every=0.2, say=str):
@@ -189,8 +190,7 @@ class Federation:
 
     def released(self, name):
         """What left, by the digest of the request that it answers."""
-        lines = (self.folder / "kits" / name / RELEASES).read_text().splitlines()
-        return [json.loads(line)["answers"]["sha256"] for line in lines]
+        return [entry["digest"] for entry in Journal(self.folder / "kits" / name / RELEASES).entries(LEFT)]
 
     @property
     def model(self):

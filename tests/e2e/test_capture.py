@@ -25,18 +25,19 @@ HURT = f"""
 import os, sys
 where = os.environ.get("HURT", "")
 if where and any("worker_process" in word for word in sys.orig_argv):
-    import intarsia.privacy.gate, intarsia.participant.clusterers, intarsia.federation.flare.filter, intarsia.federation.site
+    import intarsia.federation.flare.filter, intarsia.federation.site
+    import intarsia.participant.clusterers, intarsia.privacy.pipeline
     from intarsia.exceptions import IntarsiaError
     def broken(*_, **__):
         raise ValueError("{CANARY}")
     if where == "table":
-        intarsia.federation.site.read = broken
+        intarsia.federation.site.open_table = broken
     elif where == "local":
         intarsia.participant.clusterers.observed_kmeans = broken
     elif where == "gate":
-        intarsia.privacy.gate.Gate._check = broken
+        intarsia.privacy.pipeline.rows_behind = broken
     elif where == "filter":
-        intarsia.federation.flare.filter.write_down = broken
+        intarsia.federation.flare.filter.decode_reply = broken
 """
 
 

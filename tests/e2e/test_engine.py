@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from intarsia.exceptions import FederationError, ProtocolError
-from intarsia.federation.flare.engine import check_engine
+from intarsia.federation.flare.engine import check_engine, network_handlers
 from intarsia.protocol import Failure, encode
 from tests.hostile import Hostile
 
@@ -83,12 +83,12 @@ class Renamed:
 def test_an_engine_that_lacks_one_of_them_is_refused(place, name, replacement, missing, monkeypatch):
     target = pkgutil.resolve_name(place)
     monkeypatch.delattr(target, name) if replacement is None else monkeypatch.setattr(target, name, replacement)
-    with pytest.raises(FederationError, match=r"nvflare 2\.9\.\d+ differs .* missing or unknown: ") as error:
+    with pytest.raises(FederationError, match=r"nvflare 2\.9\.\d+ differs .* missing: ") as error:
         check_engine()
     assert missing in str(error.value)
 
 
-def test_a_network_question_that_is_not_known_is_refused(monkeypatch):
+def test_every_question_that_the_network_registers_is_silenced_whatever_its_name(monkeypatch):
     from nvflare.fuel.f3.cellnet.net_agent import NetAgent
 
     class Asked(NetAgent):
@@ -99,8 +99,7 @@ def test_a_network_question_that_is_not_known_is_refused(monkeypatch):
             """A new question."""
 
     monkeypatch.setattr("nvflare.fuel.f3.cellnet.net_agent.NetAgent", Asked)
-    with pytest.raises(FederationError, match="NetAgent._tell_all"):
-        check_engine()
+    assert network_handlers() == ["_tell_all"]
 
 
 @pytest.mark.parametrize("version", ["2.8.3", "2.10.0", "3.0.0rc1"])
@@ -142,7 +141,7 @@ def test_the_runtime_refuses_what_is_no_reply():
     from nvflare.apis.shareable import ReturnCode, Shareable, make_reply
 
     from intarsia.federation.flare.filter import MESSAGE
-    from intarsia.federation.flare.task_runtime import _reply_of
+    from intarsia.federation.flare.task_runtime import reply_of
 
     hostile = Hostile(4)
     for bad in (
@@ -155,7 +154,7 @@ def test_the_runtime_refuses_what_is_no_reply():
         Shareable({MESSAGE: "x"}),
     ):
         with pytest.raises(ProtocolError):
-            _reply_of(bad)
+            reply_of(bad)
     for _ in range(200):
         with pytest.raises(ProtocolError):
-            _reply_of(Shareable({MESSAGE: hostile.bomb(encode(Failure(error="InputError", message="no")))}))
+            reply_of(Shareable({MESSAGE: hostile.bomb(encode(Failure(error="InputError", message="no")))}))

@@ -17,14 +17,10 @@ pytest.importorskip("psutil")
 
 import aiohttp
 import psutil
-from nvflare.apis.shareable import Shareable
 
-from intarsia.federation.flare.filter import MESSAGE, Gate
 from intarsia.federation.flare.starter import LIMIT, LIMITS
 from intarsia.federation.kit_folder import study_of
-from intarsia.protocol import Failure, Labelled, decode_reply, encode
 from tests.e2e.federations import Federation, wait_until
-from tests.e2e.test_locks import Where
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
 MIB = 1024 * 1024
@@ -103,13 +99,3 @@ def test_a_message_in_pieces_larger_than_the_limit_is_refused(tmp_path):
         finally:
             process.kill()
             process.wait()
-
-
-def test_a_site_says_so_itself_where_its_answer_is_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr("intarsia.federation.flare.filter.MOST", 100)
-    gate, result = Gate(), Shareable()
-    result[MESSAGE] = encode(Labelled(sizes=np.arange(100)))
-    said = decode_reply(gate.process(result, Where(tmp_path))[MESSAGE])
-    assert isinstance(said, Failure)
-    assert said.message.startswith("an answer of 880 bytes is larger than the 100")
-    assert "reply.failure" in (tmp_path / "releases.jsonl").read_text()

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import time
 from contextlib import contextmanager
+from hashlib import sha256
 
 import numpy as np
 import polars as pl
@@ -21,13 +22,15 @@ from nvflare.apis.shareable import Shareable
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from intarsia.coordinator import FederatedAlgorithm
-from intarsia.exceptions import ProtocolError
+from intarsia.exceptions import ProtocolError, ReleaseError
 from intarsia.federation.flare.executor import Answering
-from intarsia.federation.flare.filter import ANSWERS, MESSAGE, Gate
+from intarsia.federation.flare.filter import MESSAGE, REQUEST, Gate
 from intarsia.federation.flare.job import write_job
 from intarsia.federation.kit_folder import study_of
+from intarsia.federation.site import RELEASES
 from intarsia.federation.site_settings import LocalSettings, write_settings
-from intarsia.protocol import Describe, Failure, Labelled, decode_reply, encode
+from intarsia.privacy.journal import Journal
+from intarsia.protocol import Describe, Failure, Labelled, Summarize, decode_reply, encode
 from tests.e2e.federations import ENVIRONMENT, INTARSIA, PATIENCE, Federation, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
@@ -52,24 +55,25 @@ class Where:
         return "a"
 
 
-def test_the_gate_lets_only_our_replies_out_and_writes_each_down(tmp_path):
-    gate, result = Gate(), Shareable()
-    result[MESSAGE] = encode(Labelled(sizes=np.array([3, 9])))
-    result[ANSWERS] = {"message": "query.label", "sha256": "x"}
+def test_the_filter_lets_out_only_the_reply_that_the_journal_lists_last_for_the_request(tmp_path):
+    request, reply, earlier = Describe(), Labelled(sizes=np.array([3, 9])), Labelled(sizes=np.array([4, 9]))
+    journal, gate, result = Journal(tmp_path / RELEASES), Gate(), Shareable()
+    result[MESSAGE], result[REQUEST] = encode(reply), sha256(encode(request)).hexdigest()
     result["secret"] = "a row"
+    with pytest.raises(ReleaseError, match="journal"):
+        gate.process(result, Where(tmp_path))  # nothing is listed
+    journal.write_reply(earlier, request)
+    with pytest.raises(ReleaseError, match="journal"):
+        gate.process(result, Where(tmp_path))  # something else is
+    journal.write_reply(reply, request)
+    journal.write_reply(earlier, Summarize(seed=0, n_clusters=2, n_local_clusters=2, max_local_clusters=5, scale=None))
     out = gate.process(result, Where(tmp_path))
-    assert MESSAGE in out
-    assert "secret" not in out
-    assert ANSWERS not in out
-    (line,) = (tmp_path / "releases.jsonl").read_text().splitlines()
-    said = json.loads(line)
-    assert said["message"] == "reply.labelled"
-    assert said["fields"]["sizes"] == {"entries": 2, "bytes": 16, "fewest_rows": 3}
+    assert set(out) & {MESSAGE, REQUEST, "secret"} == {MESSAGE}
+    assert out[MESSAGE] is result[MESSAGE]  # not decoded and encoded again
     for bad in (b"rows", "rows", None, encode(Describe())):
         result[MESSAGE] = bad
         with pytest.raises(ProtocolError):
             gate.process(result, Where(tmp_path))
-    assert len((tmp_path / "releases.jsonl").read_text().splitlines()) == 1
 
 
 def test_no_text_of_a_foreign_exception_leaves(tmp_path, monkeypatch):
@@ -87,6 +91,7 @@ def test_no_text_of_a_foreign_exception_leaves(tmp_path, monkeypatch):
     reply = decode_reply(executor.execute("intarsia", asked, Where(tmp_path), None)[MESSAGE])
     assert isinstance(reply, Failure)
     assert reply.message == "participant 'a' failed with a RuntimeError"
+    assert [entry["reply"] for entry in Journal(tmp_path / RELEASES).entries()] == ["reply.failure"]
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +205,7 @@ def test_a_site_refuses_code_and_shell_commands_that_its_server_would_allow(fede
 
 def nothing_left(federation):
     for name in federation.names:
-        assert not (federation.folder / "kits" / name / "releases.jsonl").exists()
+        assert not (federation.folder / "kits" / name / RELEASES).exists()
 
 
 def spoken_with(study, context):

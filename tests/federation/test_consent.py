@@ -89,20 +89,20 @@ def test_consent_to_something_else_does_not_count_and_what_differs_is_named(kit,
     intarsia("preview", "--form", form)
     fill_in(form)
     said = intarsia("serve", "--consent", form, "--min-cluster-size", 3, "--allow-extremes", rc=1)
-    assert "[release] min_cluster_size: 7 there, 3 now; [release] allow_extremes: False there, True now." in said
+    assert "[release] min_cluster_size: agreed 7, now 3; [release] allow_extremes: agreed False, now True." in said
     said = intarsia("serve", "--consent", form, "-c", "x", "--round-counts-to", 1, rc=1)
-    assert "something else: columns: 'y 1' there and not now." in said
+    assert "other terms: columns: removed 'y 1'." in said
     pl.DataFrame({"patient": ["p"] * 40, "x": range(40), "y 1": range(40), "new": range(40)}).write_csv(
         kit / "data.csv"
     )
-    assert "something else: columns: 'new' now and not there." in intarsia("serve", "--consent", form, rc=1)
+    assert "other terms: columns: added 'new'." in intarsia("serve", "--consent", form, rc=1)
     for study, what in (
-        (replace(STUDY, name="lungs"), "study: 'heart' there, 'lungs' now"),
-        (replace(STUDY, server=Server("x.org")), "server: 'localhost:8102' there, 'x.org:8102' now"),
-        (replace(STUDY, n_clusters="auto"), "n_clusters: 2 there, 'auto' now"),
+        (replace(STUDY, name="lungs"), "study: agreed 'heart', now 'lungs'"),
+        (replace(STUDY, server=Server("x.org")), "server: agreed 'localhost:8102', now 'x.org:8102'"),
+        (replace(STUDY, n_clusters="auto"), "n_clusters: agreed 2, now 'auto'"),
         (
             replace(STUDY, settings={"random_state": 0}),
-            "[settings] n_local_clusters: {'a': 2, 'b': 3} there, nothing now",
+            "[settings] n_local_clusters: agreed {'a': 2, 'b': 3}, now nothing",
         ),
     ):
         (kit / "study.json").write_bytes(msgspec.json.encode(study))
@@ -115,7 +115,7 @@ def test_consent_to_something_else_does_not_count_and_what_differs_is_named(kit,
 def test_a_file_that_is_no_form_is_refused(text, kit, intarsia):
     (kit / "form.toml").write_text(text)
     said = intarsia("serve", "--consent", kit / "form.toml", rc=1)
-    assert "is not a form of consent: it has no" in said or "is not valid TOML" in said
+    assert "is not a consent form: missing" in said or "is not valid TOML" in said
     assert "cannot be read" in intarsia("serve", "--consent", kit / "nothing.toml", rc=1)
 
 

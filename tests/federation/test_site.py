@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 
 import msgspec
 import numpy as np
@@ -17,9 +18,10 @@ from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import InputError, ProtocolError, SettingError
 from intarsia.federation.algorithms import as_json, check_rules, digest_of, from_json, rounds_beyond
 from intarsia.federation.release_rules import looser
-from intarsia.federation.site import Site
+from intarsia.federation.site import RELEASES, Site
 from intarsia.federation.site_settings import LocalSettings, read_settings, write_settings
 from intarsia.federation.study_file import Study, read_study
+from intarsia.privacy.journal import LEFT, Journal
 from intarsia.privacy.policy import OPEN, ReleasePolicy
 from intarsia.protocol import (
     Assign,
@@ -138,6 +140,24 @@ def test_after_a_restart_a_participant_knows_its_clusters_of_this_run_and_no_oth
         Site("a", kit, "../../etc")
 
 
+def test_a_site_refuses_a_reply_that_is_larger_than_one_message(kit):
+    reply = Site("a", kit, RUN, max_bytes=100).answer(encode(summarize()))
+    assert isinstance(reply, Failure)
+    assert "bytes is larger than the 100 of one message" in reply.message
+    assert [entry["reply"] for entry in Journal(kit / RELEASES).entries(LEFT)] == ["reply.failure"]
+
+
+def test_the_journal_lists_each_reply_once_with_the_digest_of_the_bytes_that_leave(kit):
+    site = Site("a", kit, RUN)
+    replies = [site.answer(data) for data in (encode(Describe()), b"rows", encode(summarize()))]
+    entries = list(Journal(kit / RELEASES).entries(LEFT))
+    assert [entry["sha256"] for entry in entries] == [sha256(encode(reply)).hexdigest() for reply in replies]
+    assert [entry["request"] for entry in entries] == ["query.describe", None, "query.summarize"]
+    Site("a", kit, RUN).answer(encode(Assign(groups=np.array([1, 0]), n_groups=2)))
+    requests = [entry["request"] for entry in Journal(kit / RELEASES).entries(LEFT)]
+    assert requests[3:] == ["query.assign"]  # clustered again after a restart, but that summary did not leave
+
+
 def test_rounds_are_capped_over_all_runs_of_a_study_and_across_restarts(kit):
     """Whoever asks says which run it is; another name must not be a way to ask more."""
     own = LocalSettings(str(kit / "data.csv"), id_column="patient", release=ReleasePolicy(max_rounds=3))
@@ -244,7 +264,7 @@ def test_a_study_has_rules_a_quorum_and_a_deadline(tmp_path):
 @pytest.mark.parametrize(
     ("method", "settings", "why"),
     [
-        ("federated", {"scale": "minmax"}, "units 'minmax' need single cells"),
+        ("federated", {"scale": "minmax"}, "units 'minmax' need values of single rows"),
         ("one_shot", {"density": "discrete"}, "discrete densities"),
         ("one_shot", {"bounding_boxes": True, "force": "sampled"}, "bounding boxes"),
         ("federated", {"release": {}}, "a table of its own"),
@@ -312,7 +332,7 @@ def test_a_study_that_asks_for_more_than_the_rules_allow_is_noticed_before_anyth
     study = Study("s", ("a", "b"), n_clusters=2, settings={"scale": "minmax"})
     (own_kit / "study.json").write_bytes(msgspec.json.encode(study))
     said = previewed(capsys, "--kit", own_kit, rc=1)
-    assert "your release rules forbid what the study asks for: units 'minmax' need single cells" in said
+    assert "your release rules forbid what the study asks for: units 'minmax' need values of single rows" in said
     assert "fewest rows behind one" in previewed(capsys, "--kit", own_kit, "--allow-extremes")
     assert "allow 2" in str(rounds_beyond(FederatedAlgorithm(n_clusters=2), ReleasePolicy(max_rounds=2)))
 

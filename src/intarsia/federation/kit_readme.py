@@ -64,7 +64,8 @@ Firewall: allow outgoing TCP connections to {host}, port {port}. Nothing comes i
 
 labels.csv        written at the end of a run: the cluster of every row. It never leaves.
 labels/           the labels of each run, by its name: a later run overwrites labels.csv, but no file here.
-releases.jsonl    every message that left: its fields, how few rows are behind them, size, digest.
+releases.jsonl    every message that left: its fields, how few rows are behind them, size, digest. It also counts the
+                  requests that were answered: keep it as long as the study lasts.
 consent.toml      what was agreed to, by whom and when.
 local/            what this participant allows; intarsia.toml has its release rules. No job can change them.
 """,

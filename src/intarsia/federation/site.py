@@ -10,16 +10,17 @@ import re
 from pathlib import Path
 
 from intarsia._files import write_atomically
-from intarsia.exceptions import ProtocolError, SettingError
+from intarsia.exceptions import ProtocolError, ReleaseError, SettingError
 from intarsia.federation.site_settings import LocalSettings, read_settings
-from intarsia.participant import Gate, Journal, Responder, participant_for
+from intarsia.participant import Gate, Responder, participant_for
 from intarsia.participant.registry import clusterer_from_text
-from intarsia.protocol import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode, tag_of
+from intarsia.privacy.journal import Journal
+from intarsia.protocol import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode
 from intarsia.results.label_file import write_labels
 from intarsia.tables import Opened, open_table
 from intarsia.tables.open import Ids, needs_all_rows
 
-LABELS, LABELS_OF_RUNS = "labels.csv", "labels"
+RELEASES, LABELS, LABELS_OF_RUNS = "releases.jsonl", "labels.csv", "labels"
 _RUN = re.compile(r"[0-9a-f]{16}")
 
 
@@ -53,28 +54,45 @@ def load_participant(
     return participant_of(settings, opened, journal), opened.ids
 
 
+class _SiteJournal(Journal):
+    """The journal of a site: it refuses replies of more than ``max_bytes``, and does not list those that stay here."""
+
+    def __init__(self, path: Path, max_bytes: int | None) -> None:
+        super().__init__(path)
+        self._max_bytes = max_bytes
+        self.replies_stay = False
+
+    def write_reply(self, reply: Reply, request: Request | None, data: bytes | None = None) -> None:
+        """Write that a reply is about to leave, or raise a ReleaseError if it is too large for one message."""
+        size = len(encode(reply) if data is None else data)
+        if self._max_bytes is not None and size > self._max_bytes and not isinstance(reply, Failure):
+            raise ReleaseError(f"a reply of {size} bytes is larger than the {self._max_bytes} of one message.")
+        if not self.replies_stay:
+            super().write_reply(reply, request, data)
+
+
 class Site:
     """A participant and its kit: it answers requests, writes labels, and continues a run after a restart."""
 
-    def __init__(self, name: str, kit: Path, run: str) -> None:
+    def __init__(self, name: str, kit: Path, run: str, max_bytes: int | None = None) -> None:
         if not _RUN.fullmatch(run):
             raise ProtocolError("the job does not name its run.")
         self._label_files = (kit / LABELS_OF_RUNS / f"{run}.csv", kit / LABELS)  # no other run overwrites the first
         self._last_summarize = kit / "intarsia" / f"{run}.summarize"
         self._last_summarize.parent.mkdir(exist_ok=True)
-        journal = Journal(kit / "intarsia" / "released.jsonl")
-        self._participant, self._ids = load_participant(name, read_settings(kit / "local"), journal)
+        self._journal = _SiteJournal(kit / RELEASES, max_bytes)
+        self._participant, self._ids = load_participant(name, read_settings(kit / "local"), self._journal)
         self._summarized = False
-        self.asked = ""  # the kind of the last request
 
     def answer(self, data: bytes) -> Reply:
         """Return the reply to an encoded request; a failure if it is not a request."""
-        self.asked = ""
         try:
             request = decode_request(data)
         except ProtocolError as error:
-            return Failure(error=ProtocolError.__name__, message=f"participant {self._participant.name!r}: {error}")
-        self.asked = tag_of(request)
+            message = f"participant {self._participant.name!r}: {error}"
+            failure = Failure(error=ProtocolError.__name__, message=message)
+            self._journal.write_reply(failure, None)
+            return failure
         if isinstance(request, Assign) and not self._summarized:
             self._recall()
         reply = self._participant.handle(request)
@@ -98,4 +116,6 @@ class Site:
             request = decode_request(self._last_summarize.read_bytes())
         except (OSError, ProtocolError):
             return  # the participant will answer that it has no clusters
+        self._journal.replies_stay = True
         self._summarized = not isinstance(self._participant.handle(request), Failure)
+        self._journal.replies_stay = False
