@@ -32,7 +32,8 @@ ENTRY_POINTS = "intarsia.sources"
 class Source(ABC):
     """A table outside memory, whose rows can be read again and again in batches, always in the same order.
 
-    A subclass has :attr:`kinds`, ``__len__`` (the number of rows) and :meth:`batches`; the rest follows from them.
+    A subclass has :attr:`kinds`, ``__len__`` (the number of rows) and :meth:`batches`; the rest follows from them. With
+    ``n_jobs``, it is pickled.
     """
 
     @property
@@ -137,12 +138,8 @@ def register_source(
 
     Examples
     --------
-    >>> import csv, intarsia
-    >>> def open_pipes(path):
-    ...     with open(path, newline="") as file:
-    ...         rows = list(csv.DictReader(file, delimiter="|"))
-    ...     return {name: [float(row[name]) for row in rows] for name in rows[0]}
-    >>> intarsia.register_source("pipes", open_pipes, suffixes=[".pipes"])
+    >>> import pandas, intarsia
+    >>> intarsia.register_source("stata", pandas.read_stata, suffixes=[".dta"])  # doctest: +SKIP
     """
     if not suffixes and matches is None:
         raise SettingError(f"source {name!r} has neither suffixes nor matches: no table would be opened by it.")
