@@ -33,9 +33,8 @@ import intarsia
 from benchmarks.memory import SMALL
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.densities.exact_force import exact_forces
-from intarsia.core.densities.force import extent_of_densities
+from intarsia.core.densities.force import extent_of_densities, sampled_forces
 from intarsia.core.densities.gaussian import Gaussian
-from intarsia.core.densities.sampled_force import sampled_forces
 from intarsia.core.distances import extent_of, nearest, rescaled_distances
 from intarsia.core.grouping.agglomeration import agglomerate
 from intarsia.core.grouping.local_centroids import LocalCentroids, objective

@@ -24,7 +24,7 @@ from experiments.measuring import (
 from experiments.splits import Case
 from intarsia.coordinator import OneShotAlgorithm
 from intarsia.core.densities.exact_force import exact_forces
-from intarsia.core.densities.sampled_force import sample_inside
+from intarsia.core.densities.force import sample_inside
 from intarsia.core.distances import Extent, extent_of
 from intarsia.core.grouping.agglomeration import LocalForces, agglomerate
 from intarsia.core.grouping.options import SearchOptions

@@ -56,7 +56,7 @@ REPLIES = [
         sizes=np.array([1, 2]),
         densities=(
             DensityMessage("gaussian", {"covariance": V}),
-            DensityMessage("gaussian", {"diagonal": V, "factors": A}),
+            DensityMessage("gaussian", {"covariance": V, "factors": A}),
             DensityMessage("dirichlet", {"alpha": V, "total": np.array(2.0)}),
         ),
         low=A,

@@ -12,8 +12,7 @@ from intarsia.coordinator.members import Members
 from intarsia.coordinator.settings import OneShotSettings
 from intarsia.core.densities.base import Density, family_of
 from intarsia.core.densities.exact_force import exact_forces
-from intarsia.core.densities.force import extent_of_densities
-from intarsia.core.densities.sampled_force import sample_inside, sampled_forces
+from intarsia.core.densities.force import extent_of_densities, sample_inside, sampled_forces
 from intarsia.core.distances import Extent, extent_of
 from intarsia.core.grouping.agglomeration import LocalForces
 from intarsia.core.grouping.n_clusters import Choice, Summaries, choose_n_clusters

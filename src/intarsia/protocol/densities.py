@@ -27,7 +27,7 @@ class DensityMessage(Part, frozen=True):
         family = families().get(self.kind)
         if family is None:
             raise ProtocolError("a density of an unknown kind")
-        if set(self.parts) not in [set(form) for form in _forms(family)]:
+        if not set(family.parts) - family.optional <= set(self.parts) <= set(family.parts):
             raise ProtocolError(f"a density of the kind {family.name!r} with unknown or missing parts")
 
     @classmethod
@@ -47,10 +47,6 @@ class DensityMessage(Part, frozen=True):
     def family(self) -> Family:
         """The family of the density."""
         return families()[self.kind]
-
-
-def _forms(family: Family) -> Sequence[Sequence[str]]:
-    return family.forms or (tuple(family.parts),)
 
 
 def packed(density: Density, family: Family) -> DensityMessage:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from intarsia.core.densities.base import Clustered, fit_densities
-from intarsia.core.densities.gaussian import LowRankGaussian
 
 GAUSSIANS = ("gaussian", "gaussian_full", "gaussian_low_rank", "gaussian_diagonal")
 
@@ -14,12 +13,6 @@ def fit(rows, kind="gaussian", observed=None, **settings):
     """The density of one cluster; NaN is a missing value."""
     observed = ~np.isnan(rows) if observed is None else observed
     return fit_densities(Clustered.of_arrays(rows, observed, **settings), kind)[0]
-
-
-def covariance_of(density):
-    if isinstance(density, LowRankGaussian):
-        return np.diag(density.diagonal) + density.factors @ density.factors.T
-    return np.diag(density.covariance) if density.covariance.ndim == 1 else density.covariance
 
 
 def correlated(rng, n, d):

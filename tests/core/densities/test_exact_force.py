@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from intarsia.core.densities.dirichlet import Dirichlet
 from intarsia.core.densities.exact_force import exact_forces
-from intarsia.core.densities.force import BlockSizes, extent_of_densities
-from intarsia.core.densities.gaussian import Gaussian, LowRankGaussian
-from intarsia.core.densities.sampled_force import sampled_forces
+from intarsia.core.densities.force import BlockSizes, extent_of_densities, sampled_forces
+from intarsia.core.densities.gaussian import Gaussian
 from intarsia.core.distances import Extent
 from intarsia.exceptions import SettingError
 from tests.core.densities.fitting import fit
@@ -27,15 +26,11 @@ def _some(rng, n_clusters, d, *, full):
 
 def _low_rank(rng, d, r, hollow):
     diagonal = 10.0 ** rng.uniform(-2, 0) * rng.random(d) ** 2 * (rng.random(d) >= hollow)
-    return LowRankGaussian(
-        rng.normal(size=d) * rng.choice([0, 1.0]), diagonal, rng.normal(size=(d, r)) * rng.uniform(0, 1)
-    )
+    return Gaussian(rng.normal(size=d) * rng.choice([0, 1.0]), diagonal, rng.normal(size=(d, r)) * rng.uniform(0, 1))
 
 
 def _written_out(g):
-    if not isinstance(g, LowRankGaussian):
-        return g
-    return Gaussian(g.mean, np.diag(g.diagonal) + g.factors @ g.factors.T)
+    return g if g.factors is None else Gaussian(g.mean, g.full_covariance)
 
 
 def test_rounding_in_a_covariance_of_low_rank_is_not_taken_for_an_axis():
@@ -110,7 +105,7 @@ def test_all_kinds_of_gaussians_mix():
     densities = []
     for k, row in enumerate(seen):
         g = _low_rank(rng, 30, 1 + k % 2, 0.0).marginal(row)
-        densities.append((g, Gaussian(g.mean, g.diagonal), _written_out(g))[k % 3])
+        densities.append((g, Gaussian(g.mean, g.covariance), _written_out(g))[k % 3])
     extent = extent_of_densities(densities, seen, 2.0)
     mixed = exact_forces(densities, seen, extent, 2.0, 0.01)
     np.testing.assert_allclose(
@@ -121,7 +116,7 @@ def test_all_kinds_of_gaussians_mix():
 
 
 def test_only_gaussians_have_exact_forces():
-    codes, shares = fit(np.zeros((4, 2)), "discrete"), Dirichlet.of(np.ones(2))
+    codes, shares = fit(np.zeros((4, 2)), "discrete"), Dirichlet(np.ones(2))
     seen = np.ones((2, 2), dtype=bool)
     extent = extent_of_densities([codes, shares], seen, 2.0)
     with pytest.raises(SettingError, match="2 of 2 densities are of other families"):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from intarsia.core.densities.gaussian import Gaussian, LowRankGaussian
+from intarsia.core.densities.gaussian import Gaussian
 
 
 def test_samples_have_the_moments_of_the_density():
@@ -21,18 +21,9 @@ def test_in_units_is_the_density_in_other_units():
     np.testing.assert_allclose(g.covariance, [[1.0, 1 / 3], [1 / 3, 1.0]])
 
 
-def test_parameters_are_counted():
-    assert Gaussian(np.zeros(3), np.zeros((3, 3))).n_parameters == 9
-    assert Gaussian(np.zeros(3), np.zeros(3)).n_parameters == 6
-
-
-def test_low_rank_parameters_are_counted():
-    assert LowRankGaussian(np.zeros(5), np.ones(5), np.zeros((5, 2))).n_parameters == 5 + 5 + 10 - 1
-
-
 @pytest.mark.parametrize("factors", [np.zeros((3, 0)), np.array([[1.0], [2.0], [0.0]])])
 def test_a_low_rank_covariance_is_a_diagonal_plus_factors(factors):
-    density = LowRankGaussian(np.zeros(3), np.array([1.0, 2.0, 3.0]), factors)
+    density = Gaussian(np.zeros(3), np.array([1.0, 2.0, 3.0]), factors)
     np.testing.assert_allclose(density.full_covariance, np.diag([1.0, 2.0, 3.0]) + factors @ factors.T)
     np.testing.assert_allclose(np.diagonal(density.full_covariance), density.variances)
     assert density.rank == factors.shape[1]

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.densities.base import Clustered, fit_densities
-from intarsia.core.densities.gaussian import Gaussian
-from intarsia.core.densities.gaussian_fit import GaussianFamily
-from tests.core.densities.fitting import GAUSSIANS, correlated, covariance_of, fit
+from intarsia.core.densities.gaussian_fit import GaussianFamily, correlation_shrinkage, low_rank_covariance
+from tests.core.densities.fitting import GAUSSIANS, correlated, fit
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -51,7 +50,7 @@ def test_a_column_in_another_unit_gives_the_density_in_that_unit(seed, kind, n, 
         assert type(one) is type(other)
         back = other.in_units(shift, unit)
         np.testing.assert_allclose(back.mean, one.mean, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(covariance_of(back), covariance_of(one), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(back.full_covariance, one.full_covariance, rtol=1e-6, atol=1e-8)
 
 
 @given(SEEDS, st.sampled_from(GAUSSIANS), st.integers(1, 60), st.integers(1, 8))
@@ -62,27 +61,31 @@ def test_variances_are_those_of_the_rows(seed, kind, n, d):
     density = fit(rows, kind)
     np.testing.assert_allclose(density.variances, rows.var(axis=0), atol=1e-12)
     assert density.variances[0] == 0.0
-    assert (np.diag(covariance_of(density)) >= 0).all()
-    assert np.linalg.eigvalsh(covariance_of(density)).min() >= -1e-10
+    assert (np.diag(density.full_covariance) >= 0).all()
+    assert np.linalg.eigvalsh(density.full_covariance).min() >= -1e-10
     assert np.isfinite(density.sample(rng, 3)).all()
     assert (density.sample(rng, 3)[:, 0] == 0.1).all()
+
+
+def n_parameters(density):
+    d, r = len(density.mean), density.rank
+    return d + d * (d + 1) // 2 if density.covariance.ndim == 2 else 2 * d + d * r - r * (r - 1) // 2
 
 
 @given(SEEDS, st.integers(5, 400), st.integers(1, 12))
 def test_the_ladder_never_has_more_parameters_than_a_third_of_the_points(seed, n, d):
     density = fit(correlated(np.random.default_rng(seed), n, d))
-    diagonal = isinstance(density, Gaussian) and density.covariance.ndim == 1
-    assert diagonal or density.n_parameters <= 0.33 * n
+    assert density.rank == 0 or n_parameters(density) <= 0.33 * n
     # and it takes what it can
     one_shared = 2 * d + d
-    assert not diagonal or min(d + d * (d + 1) // 2, one_shared) > 0.33 * n
+    assert density.rank > 0 or d == 0 or min(d + d * (d + 1) // 2, one_shared) > 0.33 * n
 
 
 def test_the_ladder_by_hand():
     # d = 10: 65 numbers for full, 20 + 10 for one direction, 20 + 19 for two
     rows = correlated(np.random.default_rng(0), 200, 10)
     assert fit(rows[:197]).covariance.shape == (10, 10)  # 65 <= 65.01
-    assert fit(rows[:196]).n_parameters == 20 + 10 + 9 + 8 + 7 + 6
+    assert n_parameters(fit(rows[:196])) == 20 + 10 + 9 + 8 + 7 + 6
     assert fit(rows[:119]).factors.shape == (10, 2)
     assert fit(rows[:118]).factors.shape == (10, 1)
     assert fit(rows[:91]).factors.shape == (10, 1)
@@ -98,7 +101,7 @@ def test_variances_of_few_rows_are_shrunk_towards_those_within_all_clusters():
     # (2·1 + 5·8) / 7 and (2·0 + 5·1.4) / 7; the correlation of a constant is 0
     for kind in ("gaussian_full", "gaussian_diagonal", "gaussian_low_rank"):
         density = fit(rows, kind, labels=labels)
-        np.testing.assert_allclose(covariance_of(density), np.diag([6.0, 1.0]), atol=1e-12)
+        np.testing.assert_allclose(density.full_covariance, np.diag([6.0, 1.0]), atol=1e-12)
     rows = np.array([[0.0, 7.0], [2.0, np.nan], [a, 3.0], [-a, -3.0]])  # the second variance within is 18 / 3 = 6
     np.testing.assert_allclose(fit(rows, labels=labels).covariance, [6.0, 5.0])
 
@@ -147,3 +150,42 @@ def test_suppressed_features_are_not_in_the_density():
     usual = fit_densities(clusters, "gaussian_diagonal")
     np.testing.assert_array_equal(hidden[0].covariance, usual[0].covariance)
     np.testing.assert_array_equal(hidden[1].covariance, usual[1].covariance[[1, 3]])
+
+
+def shrinkage_of(centred):
+    squares = np.square(centred)
+    return correlation_shrinkage(centred.T @ centred / len(centred), squares.T @ squares / len(centred), len(centred))
+
+
+def test_shrinkage_by_hand():
+    # equal columns: z² is 1 everywhere, nothing goes; r = 0: there is nothing to keep
+    x = np.array([1.0, -1.0, 1.0, -1.0])
+    assert shrinkage_of(np.column_stack([x, x])) == 0.0
+    assert shrinkage_of(np.column_stack([x, [1.0, -1.0, -1.0, 1.0]])) == 1.0
+    a = np.repeat([1.0, -1.0], 6)
+    b = a.copy()
+    b[[0, 6]] *= -1
+    # r = (10 − 2)/12 = 2/3; Var = (10·(1/3)² + 2·(5/3)²) / (12·11) = (60/9)/132; λ = Var / (4/9) = 60/528
+    assert shrinkage_of(np.column_stack([a, b])) == pytest.approx(60 / 528)
+
+
+def test_shrinkage_is_less_the_more_rows_there_are():
+    rng = np.random.default_rng(0)
+    few, many = (shrinkage_of(r - r.mean(axis=0)) for r in (correlated(rng, 10, 6), correlated(rng, 2000, 6)))
+    assert 0 < many < 0.02 < few < 1
+
+
+@given(SEEDS, st.integers(2, 8))
+def test_low_rank_of_full_rank_is_the_full_covariance(seed, d):
+    rng = np.random.default_rng(seed)
+    covariance = np.cov(correlated(rng, 30, d).T) * np.outer(*[10.0 ** rng.uniform(-3, 3, size=d)] * 2)
+    for rank in (d, d - 1):  # the last direction is noise in either case
+        diagonal, factors = low_rank_covariance(covariance, rank)
+        size = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+        np.testing.assert_allclose((np.diag(diagonal) + factors @ factors.T) / size, covariance / size, atol=1e-10)
+
+
+def test_one_shared_direction_is_found_exactly():
+    covariance = np.full((6, 6), 0.5) + 0.5 * np.eye(6)
+    diagonal, factors = low_rank_covariance(covariance, 1)
+    np.testing.assert_allclose(np.diag(diagonal) + factors @ factors.T, covariance, atol=1e-12)

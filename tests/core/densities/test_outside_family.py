@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import intarsia
 from intarsia.coordinator import OneShotAlgorithm
-from intarsia.core.densities import Family, density_names, register, unregister
+from intarsia.core.densities import Family, density_names, families, register, unregister
 from intarsia.core.densities.gaussian import Gaussian
 from intarsia.participant import Participant
 from intarsia.protocol.catalogue import fields_of, rows_behind
@@ -20,7 +20,7 @@ from intarsia.tables.frame import read_table
 class Isotropic(Family):
     """Gaussians with the same variance in every direction."""
 
-    name = "isotropic"
+    name, densities = "isotropic", ("isotropic",)
     parts = {"variance": "the variance of each local cluster in every direction"}  # noqa: RUF012
     has_exact_force = True
 
@@ -53,7 +53,8 @@ class Isotropic(Family):
 def _registered():
     register(Isotropic())
     yield
-    unregister("isotropic")
+    if "isotropic" in families():
+        unregister("isotropic")
 
 
 def tables():

@@ -28,39 +28,58 @@ class Density(Protocol):
     """A probability density over the features of one local cluster."""
 
     @property
-    def mean(self) -> FloatArray:
-        """The mean of each feature."""
-
+    def mean(self) -> FloatArray: ...  # noqa: D102
     @property
-    def variances(self) -> FloatArray:
-        """The variance of each feature."""
-
-    @property
-    def n_parameters(self) -> int:
-        """The number of parameters."""
-
+    def variances(self) -> FloatArray: ...  # noqa: D102
     @property
     def n_outcomes(self) -> float | None:
         """The number of different rows that can be drawn (inf if too many to count); None for a continuous density."""
 
-    def marginal(self, features: BoolArray) -> Density:
-        """Return the density of the features selected by a mask."""
-
-    def placed(self, at: IntArray, width: int) -> Density:
-        """Return the density over ``width`` features: its features at positions ``at``, the others constant at 0."""
+    def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw n points."""
 
     def in_units(self, shift: FloatArray, scale: FloatArray) -> Density:
         """Return the density of (x − shift) / scale."""
 
+    def placed(self, at: IntArray, width: int) -> Density:
+        """Return the density over ``width`` features: its features at positions ``at``, the others constant at 0."""
+
+
+class Movable:
+    """The base class of densities that have no shorter way to other units and positions than to move their points."""
+
+    n_outcomes: float | None = None
+
+    def in_units(self: Density, shift: FloatArray, scale: FloatArray) -> Density:
+        """Return the density of (x − shift) / scale."""
+        return _Moved(self, np.arange(len(shift)), shift, scale)
+
+    def placed(self: Density, at: IntArray, width: int) -> Density:
+        """Return the density over ``width`` features: its features at positions ``at``, the others constant at 0."""
+        source = np.full(width, -1)
+        source[at] = np.arange(len(at))
+        return _Moved(self, source, np.zeros(width), np.ones(width))
+
+
+class _Moved(Movable):
+    """(x − shift) / scale of the features ``source`` of another density; a feature −1 is always 0."""
+
+    def __init__(self, density: Density, source: IntArray, shift: FloatArray, scale: FloatArray) -> None:
+        self._density, self._source, self._shift, self._scale = density, source, shift, scale
+        self.n_outcomes = density.n_outcomes
+        self.mean = self._moved(density.mean)
+        self.variances = np.append(density.variances, 0.0)[source] / np.square(scale)
+
+    def _moved(self, points: FloatArray) -> FloatArray:
+        constant = np.zeros((*points.shape[:-1], 1))
+        return np.asarray((np.concatenate([points, constant], axis=-1)[..., self._source] - self._shift) / self._scale)
+
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Draw n points."""
+        return self._moved(self._density.sample(rng, n))
 
 
 class Part(NamedTuple):
-    """Some rows of one cluster: an array of features × rows, and 1 or 0 for each observed or missing value.
-
-    ``observed`` is None if no value is missing. A missing value is 0 in ``cells``.
-    """
+    """Some rows of one cluster: features × rows, 0 for a missing value; ``observed`` is 1 or 0, None if none is missing."""
 
     cluster: int
     cells: FloatArray
@@ -79,24 +98,10 @@ class RowsInPieces(Protocol):
 
 @dataclass(frozen=True)
 class Clustered:
-    """A table with a label for each row, and the centroids of its clusters.
+    """A table with a label for each row (negative: in no cluster), and the sizes and centroids of its clusters.
 
-    Attributes
-    ----------
-    rows
-        The table, in pieces.
-    labels
-        The cluster of each row; negative for rows in no cluster.
-    sizes
-        The number of rows of each cluster.
-    centroids
-        The mean of each cluster over all features.
-    released
-        The same, without the entries that the participant suppresses. Densities are fitted to the features that remain.
-    names
-        The name of each feature.
-    categories
-        The features of each one-hot coded column, by the name of the column.
+    ``released`` are the centroids without the entries that the participant suppresses; densities are fitted to the features
+    that remain. ``categories`` are the features of each one-hot coded column, by the name of the column.
     """
 
     rows: RowsInPieces
@@ -109,30 +114,18 @@ class Clustered:
 
     @classmethod
     def of_arrays(
-        cls,
-        rows: FloatArray,
-        observed: BoolArray,
-        labels: IntArray | None = None,
-        *,
-        centroids: MaskedCentroids | None = None,
-        released: MaskedCentroids | None = None,
-        names: Sequence[str] | None = None,
-        categories: Mapping[str, IntArray] | None = None,
+        cls, rows: FloatArray, observed: BoolArray, labels: IntArray | None = None, **given: Any
     ) -> Clustered:
-        """Return the clusters of a table in memory (rows × features); without labels, all rows form one cluster."""
+        """Return the clusters of a table in memory (rows × features); without labels, all rows form one cluster.
+
+        Other attributes may be given.
+        """
         labels = np.zeros(len(rows), dtype=np.intp) if labels is None else labels
-        n_clusters = int(labels.max(initial=-1)) + 1 if centroids is None else len(centroids)
-        if centroids is None:
-            centroids = centroids_of_rows(rows, observed, labels, n_clusters)
-        return cls(
-            _ArrayRows(rows, observed),
-            labels,
-            np.bincount(labels[labels >= 0], minlength=n_clusters),
-            centroids,
-            centroids if released is None else released,
-            [str(k) for k in range(rows.shape[1])] if names is None else names,
-            {} if categories is None else categories,
-        )
+        n_clusters = int(labels.max(initial=-1)) + 1
+        centroids = given.pop("centroids", None) or centroids_of_rows(rows, observed, labels, n_clusters)
+        sizes = np.bincount(labels[labels >= 0], minlength=len(centroids))
+        usual: dict[str, Any] = {"released": centroids, "names": [str(k) for k in range(rows.shape[1])]}
+        return cls(_ArrayRows(rows, observed), labels, sizes, centroids, **(usual | given))
 
     def parts(self) -> Iterator[Part]:
         """Read the table once and yield, piece by piece, the rows of each cluster in arrays that may be overwritten."""
@@ -148,12 +141,10 @@ class Clustered:
 
     def released_parts(self) -> Iterator[Part]:
         """Like :meth:`parts`, with the released features of each cluster only."""
-        released = self.released.seen
-        for part in self.parts():
-            k, cells, observed = part
-            if not released[k].all():
-                cells, observed = cells[released[k]], None if observed is None else observed[released[k]]
-            yield Part(k, cells, None if observed is None or observed.all() else observed)
+        for k, cells, observed in self.parts():
+            released = self.released.seen[k]
+            seen = None if observed is None or observed[released].all() else observed[released]
+            yield Part(k, cells if released.all() else cells[released], seen)
 
     def released_names(self, k: int) -> list[str]:
         """Return the names of the released features of cluster k."""
@@ -169,9 +160,7 @@ class Clustered:
 
 def _reordered(cells: FloatArray, order: IntArray) -> FloatArray:
     """Copy the columns of an array in this order, along its memory layout."""
-    if cells.flags.f_contiguous:
-        return np.asarray(cells.T.take(order, axis=0).T)
-    return np.asarray(cells.take(order, axis=1))
+    return np.asarray(cells.T.take(order, axis=0).T if cells.flags.f_contiguous else cells.take(order, axis=1))
 
 
 class _ArrayRows:
@@ -197,33 +186,36 @@ class _ArrayRows:
 class Family(ABC):
     """A family of densities: how it is fitted, how it travels, and what its parts disclose.
 
-    A family that is not part of the package subclasses this and calls :func:`register`, at the coordinator and at every
-    participant.
+    A family from outside the package is registered at the coordinator and at every participant.
+
+    Attributes
+    ----------
+    name
+        The name of the family; the ``kind`` of a density in a message.
+    densities
+        Values of the setting ``density`` that select this family.
+    parts
+        The meaning, in words, of each array that describes a density in a message.
+    optional
+        Parts that a density need not have.
+    has_exact_force
+        Whether its densities are Gaussians, between which forces are known without sampling.
+    takes_categories
+        Whether it can be fitted to tables with one-hot coded columns.
+    exact_cells
+        Whether the values themselves matter, so that ``Clustered.rows`` must have an offset of 0.
+    tells_of_single_rows
+        Whether a part may disclose a single row. A release policy must allow such a family.
     """
 
     name: ClassVar[str]
-    """The name of the family; the ``kind`` of a density in a message."""
-
+    densities: ClassVar[tuple[str, ...]]
     parts: ClassVar[Mapping[str, str]]
-    """The meaning, in words, of each array that describes a density in a message."""
-
-    densities: ClassVar[tuple[str, ...]] = ()
-    """Values of the setting ``density`` that select this family; the name of the family if empty."""
-
-    forms: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Sets of parts that make up a density in a message; all parts if empty."""
-
+    optional: ClassVar[frozenset[str]] = frozenset()
     has_exact_force: ClassVar[bool] = False
-    """Whether its densities are Gaussians, between which forces are known without sampling."""
-
     takes_categories: ClassVar[bool] = True
-    """Whether it can be fitted to tables with one-hot coded columns."""
-
     exact_cells: ClassVar[bool] = False
-    """Whether the values themselves matter, so that :attr:`Clustered.rows` must have an offset of 0."""
-
     tells_of_single_rows: ClassVar[bool] = False
-    """Whether a part may hold what is known of a single row. A release policy must allow such a family."""
 
     @abstractmethod
     def fit(self, clusters: Clustered, density: str) -> list[Density]:
@@ -231,7 +223,7 @@ class Family(ABC):
 
     @abstractmethod
     def to_parts(self, density: Any) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays that describe a density. The mean may be omitted: the centroid of the cluster travels anyway."""
+        """Return the arrays that describe a density; the mean may be omitted, as the centroid travels anyway."""
 
     @abstractmethod
     def from_parts(self, parts: Parts, mean: FloatArray) -> Density:
@@ -239,50 +231,37 @@ class Family(ABC):
 
     @abstractmethod
     def problem(self, parts: Parts, n_features: int) -> str | None:
-        """Return what is wrong with arrays from a message (as "a covariance of the wrong shape"), None if nothing is.
-
-        The parts are one of :attr:`forms`, and their numbers are finite.
-        """
+        """Return what is wrong with arrays from a message, whose numbers are finite; None if nothing is."""
 
     def parsimonious(self, density: str) -> str:
         """Return the setting to fit where the number of parameters must be small compared with the number of rows."""
         return density
 
-    def fewest_rows(self, parts: Parts, size: int, fewest_values: int) -> int:
-        """Return the smallest number of rows behind any number in the parts of a density.
+    def fewest_rows(self, parts: Parts, size: int, fewest_values: int) -> int:  # noqa: ARG002
+        """Return the smallest number of rows behind any number in the parts of a density, which nobody has checked yet.
 
         ``size`` is the number of rows of its cluster, ``fewest_values`` the smallest number of values behind any entry of
-        a centroid. The parts are one of :attr:`forms`, but nothing else about them is checked yet.
+        a centroid.
         """
-        del parts, size
         return fewest_values
 
 
 def is_bounded(values: npt.NDArray[Any], largest: float) -> bool:
-    """Whether an array from a message holds floating-point numbers of at most this size; NaN and infinity are too large."""
+    """Whether an array from a message holds floating-point numbers of at most this size; NaN is too large."""
     return values.dtype.kind == "f" and bool((np.abs(values) <= largest).all())
 
 
 _FAMILIES: dict[str, Family] = {}
 
 
-def register(family: Family) -> Family:
-    """Add a family of densities, so that ``density=`` accepts its names; a family of the same name is replaced."""
-    taken = [
-        name
-        for name in family.densities or (family.name,)
-        for other in _FAMILIES.values()
-        if other.name != family.name and name in (other.densities or (other.name,))
-    ]
-    if taken:
-        raise SettingError(f"the density name(s) {quote(taken)} belong to another family.")
+def register(family: Family) -> None:
+    """Add a family of densities; one of the same name is replaced."""
     _FAMILIES[family.name] = family
-    return family
 
 
 def unregister(name: str) -> None:
     """Remove a family of densities."""
-    _FAMILIES.pop(name, None)
+    del _FAMILIES[name]
 
 
 def families() -> dict[str, Family]:
@@ -292,13 +271,13 @@ def families() -> dict[str, Family]:
 
 def density_names() -> tuple[str, ...]:
     """Return all values that the setting ``density`` accepts."""
-    return tuple(name for family in _FAMILIES.values() for name in family.densities or (family.name,))
+    return tuple(name for family in _FAMILIES.values() for name in family.densities)
 
 
 def family_of(density: str) -> Family:
     """Return the family that a value of the setting ``density`` selects."""
     for family in _FAMILIES.values():
-        if density in (family.densities or (family.name,)):
+        if density in family.densities:
             return family
     raise SettingError(f"density must be one of {density_names()}. Got {density!r} instead.")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from intarsia.core.densities.base import Density
 from intarsia.core.densities.force import DEFAULT_SIZES, BlockSizes, blocks, comparable_clusters
-from intarsia.core.densities.gaussian import Gaussian, LowRankGaussian
+from intarsia.core.densities.gaussian import Gaussian
 from intarsia.core.densities.integral import N_NODES
 from intarsia.core.densities.moments import inverse_power_moment, low_rank_moment
 from intarsia.core.distances import Extent
@@ -35,7 +35,7 @@ def exact_forces(
 
     Where Σ is a diagonal plus few factors it is never written out; elsewhere its eigenvalues are computed.
     """
-    gaussians = [density for density in densities if isinstance(density, Gaussian | LowRankGaussian)]
+    gaussians = [density for density in densities if isinstance(density, Gaussian)]
     if len(gaussians) < len(densities):
         raise SettingError(
             f"exact forces exist between Gaussians only, and {len(densities) - len(gaussians)} of {len(densities)} "
@@ -70,8 +70,8 @@ class _Law(NamedTuple):
 class _Pairs(NamedTuple):
     """Pairs of Gaussians over the same features: pair k is ``left[first[k]]`` and ``right[second[k]]``."""
 
-    left: Sequence[Gaussian | LowRankGaussian]
-    right: Sequence[Gaussian | LowRankGaussian]
+    left: Sequence[Gaussian]
+    right: Sequence[Gaussian]
     first: IntArray
     second: IntArray
 
@@ -135,7 +135,7 @@ def _dense_forces(pairs: _Pairs, law: _Law) -> FloatArray:
     return inverse_power_moment(variances, np.square(rotated) / law.square, law.softening, law.exponent, law.sizes)
 
 
-def _full(gaussians: Sequence[Gaussian | LowRankGaussian], which: IntArray) -> FloatArray:
+def _full(gaussians: Sequence[Gaussian], which: IntArray) -> FloatArray:
     used, position = np.unique(which, return_inverse=True)
     return np.stack([gaussians[k].full_covariance for k in used.tolist()])[position]
 
@@ -149,15 +149,13 @@ def _low_rank_forces(pairs: _Pairs, law: _Law) -> FloatArray:
     return low_rank_moment((delta_left + delta_right) / law.square, factors, means, law.softening, law.exponent)
 
 
-def _diagonals_and_factors(
-    gaussians: Sequence[Gaussian | LowRankGaussian], which: IntArray
-) -> tuple[FloatArray, FloatArray]:
+def _diagonals_and_factors(gaussians: Sequence[Gaussian], which: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return the diagonals, and the factors with columns of zeros appended to the same number."""
     used, position = np.unique(which, return_inverse=True)
     chosen = [gaussians[k] for k in used.tolist()]
-    diagonals = np.stack([g.diagonal if isinstance(g, LowRankGaussian) else g.covariance for g in chosen])
+    diagonals = np.stack([g.covariance for g in chosen])
     factors = np.zeros((*diagonals.shape, max(g.rank for g in chosen)))
     for k, g in enumerate(chosen):
-        if isinstance(g, LowRankGaussian):
+        if g.factors is not None:
             factors[k, :, : g.rank] = g.factors
     return diagonals[position], factors[position]

@@ -1,11 +1,10 @@
-r"""Attractive force between local clusters (eq:attractive_force_two_clusters): what exact and sampled forces share.
+r"""Attractive force between local clusters (eq:attractive_force_two_clusters), from points that are drawn from densities.
 
 .. math:: f(P_i^a, P_j^b) = \mathbb{E} \bigl[ (d_{ij}(x, x')^2 + s^2)^{-w/2} \bigr], \quad x \sim P_i^a,\ x' \sim P_j^b
 
 s = 0 gives the paper's 1/d^w, which is infinite between equal points, and whose expectation between Gaussians is
 infinite when they share no more than w features. The softening s bounds it: below a distance of s, the force hardly grows.
-:mod:`~intarsia.core.densities.exact_force` computes the expectation for Gaussians,
-:mod:`~intarsia.core.densities.sampled_force` estimates it from points.
+For Gaussians, :mod:`~intarsia.core.densities.exact_force` computes the expectation.
 """
 
 from __future__ import annotations
@@ -15,10 +14,14 @@ from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from intarsia.core.densities.base import Density
-from intarsia.core.distances import Extent
-from intarsia.core.types import BoolArray, IntArray
+from intarsia.core.distances import Extent, Metric, phi_of_pairs
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+
+_TRIES = 100
+_LOST = 1e-9  # squared rescaled distances from a matrix product are off by far less
 
 
 class BlockSizes(NamedTuple):
@@ -51,22 +54,81 @@ def extent_of_densities(densities: Sequence[Density], seen: BoolArray, deviation
     return Extent(np.where(nobody, np.nan, low.min(axis=0)), np.where(nobody, np.nan, high.max(axis=0)))
 
 
-class Comparable(NamedTuple):
-    """Clusters ``left`` that have the same features, clusters ``right`` likewise (perhaps the same clusters), and the
-    features that both have and that vary.
-    """
-
-    left: IntArray
-    right: IntArray
-    shared: BoolArray
-
-
-def comparable_clusters(seen: BoolArray, extent: Extent) -> Iterator[Comparable]:
-    """Yield all pairs of sets of clusters that share a feature that varies."""
+def comparable_clusters(seen: BoolArray, extent: Extent) -> Iterator[tuple[IntArray, IntArray, BoolArray]]:
+    """Yield clusters with the same features, others (or the same) with the same features, and the shared ones that vary."""
     patterns, pattern_of = np.unique(seen, axis=0, return_inverse=True)
     order = np.argsort(pattern_of.reshape(-1), kind="stable")
     members = np.split(order, np.cumsum(np.bincount(pattern_of.reshape(-1)))[:-1])
     for p, q in combinations_with_replacement(range(len(patterns)), 2):
         shared = patterns[p] & patterns[q] & extent.varies
         if shared.any():
-            yield Comparable(members[p], members[q], shared)
+            yield members[p], members[q], shared
+
+
+def sample_inside(
+    density: Density, rng: np.random.Generator, n: int, low: FloatArray | None = None, high: FloatArray | None = None
+) -> FloatArray:
+    """Draw n points from a density, inside a bounding box if one is given (a proxy cluster).
+
+    Points outside are drawn again, and after a hundred tries moved to the nearest face of the box.
+    """
+    points = density.sample(rng, n)
+    if low is None or high is None:
+        return points
+    wide = high > low  # along the other axes no point can be inside
+    for _ in range(_TRIES):
+        outside = ((points < low) | (points > high))[:, wide].any(axis=1)
+        if not outside.any():
+            break
+        points[outside] = density.sample(rng, int(outside.sum()))
+    return np.clip(points, low, high)
+
+
+def sampled_forces(
+    proxies: Sequence[FloatArray],
+    seen: BoolArray,
+    extent: Extent,
+    exponent: float,
+    softening: float,
+    metric: Metric,
+    sizes: BlockSizes = DEFAULT_SIZES,
+) -> FloatArray:
+    """Return the paper's force: the mean over all pairs of points of two proxy clusters; NaN where they share no feature."""
+    forces = np.full((len(proxies), len(proxies)), np.nan)
+    for left, right, shared in comparable_clusters(seen, extent):
+        largest = float(phi_of_pairs(extent.high, extent.low, shared, metric))
+        if largest <= 0:
+            continue
+        points = {k: proxies[k][:, shared[seen[k]]] for k in {*left.tolist(), *right.tolist()}}
+        for position, k in enumerate(left.tolist()):
+            others = right[position + 1 :] if left is right else right
+            most = max((len(points[m]) for m in others.tolist()), default=1) * max(1, len(points[k]))
+            for block in blocks(others, sizes.cache // max(1, most)):
+                to = [points[m] for m in block.tolist()]
+                squared = _squared_distances(points[k], np.concatenate(to), metric, largest, softening)
+                forces[k, block] = forces[block, k] = _means_of_powers(squared, [len(x) for x in to], exponent)
+    return forces
+
+
+def _squared_distances(x: FloatArray, y: FloatArray, metric: Metric, largest: float, softening: float) -> FloatArray:
+    """Return squared rescaled distances plus s²; from a matrix product where s² is larger than its rounding errors."""
+    if metric == "euclidean" and softening**2 > _LOST:
+        middle = x.mean(axis=0)
+        x, y = (x - middle) / largest, (y - middle) / largest
+        squared = x @ (-2.0 * y.T)
+        squared += np.square(x).sum(axis=1)[:, None]
+        squared += np.square(y).sum(axis=1) + softening**2
+        return np.maximum(squared, softening**2, out=squared)
+    if metric == "cosine" or callable(metric):  # scipy's cosine is NaN for zero vectors
+        distances = phi_of_pairs(x[:, None], y[None], np.ones(x.shape[1], dtype=np.bool_), metric)
+    else:
+        distances = np.asarray(cdist(x, y, "cityblock" if metric == "manhattan" else "euclidean"))
+    return np.square(distances / largest) + softening**2
+
+
+def _means_of_powers(squared: FloatArray, sizes: Sequence[int], exponent: float) -> FloatArray:
+    """Return the mean of (d² + s²)^(−w/2) over the columns of each proxy cluster; ``sizes`` are their numbers of points."""
+    with np.errstate(divide="ignore", over="ignore"):
+        powers = np.divide(1.0, squared, out=squared) if exponent == 2.0 else squared ** (-exponent / 2)
+    columns = powers.sum(axis=0) / len(squared)
+    return np.asarray(np.add.reduceat(columns, np.cumsum([0, *sizes[:-1]])) / np.asarray(sizes))

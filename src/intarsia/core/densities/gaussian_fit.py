@@ -1,4 +1,4 @@
-"""Gaussians fitted to clusters, from sums over one pass through the rows."""
+"""Gaussians fitted to clusters, from sums over one pass through the rows, with shrunk variances and correlations."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import eigh
 
 from intarsia.core.densities.base import Clustered, Density, Family, Parts, is_bounded
-from intarsia.core.densities.gaussian import Gaussian, LowRankGaussian, low_rank_parameters
-from intarsia.core.densities.shrinkage import correlation_shrinkage, low_rank_covariance, shrunk_variances
+from intarsia.core.densities.gaussian import Gaussian
 from intarsia.core.distances import LARGEST
 from intarsia.core.types import BoolArray, FloatArray
 
 _PARAMETERS_PER_POINT = 0.33  # the limit of DataSHIELD (nfilter.glm): a model must not reproduce its data
+_POOLED_ROWS = 5  # the weight of the variance within all clusters, in rows
 _LARGEST_SQUARE = LARGEST**2 * 2.0**53  # the largest possible sum of squares
 
 
@@ -26,8 +27,8 @@ class GaussianFamily(Family):
     ``"gaussian"`` is as rich as the number of rows allows: the full covariance where it has at most 0.33 parameters per row,
     else a diagonal plus as many shared directions as that limit allows, else the diagonal. The other names always select
     what they say. A cluster with missing values gets the diagonal in any case. Correlations are shrunk towards 0 (see
-    :func:`~intarsia.core.densities.shrinkage.correlation_shrinkage`), and variances towards those within all clusters of
-    the participant, as if 5 rows had shown them. A feature in other units gives the density in these units.
+    :func:`correlation_shrinkage`), and variances towards those within all clusters of the participant, as if 5 rows had
+    shown them. A feature in other units gives the density in these units.
 
     ``n_products`` bounds how many products of features are held in memory; beyond it, the rows are read more often.
     """
@@ -36,65 +37,60 @@ class GaussianFamily(Family):
     densities: ClassVar[tuple[str, ...]] = ("gaussian", "gaussian_full", "gaussian_low_rank", "gaussian_diagonal")
     parts: ClassVar[dict[str, str]] = {
         "covariance": "variances, or covariances, of each local cluster",
-        "diagonal": "variances of each local cluster that features do not share",
-        "factors": "main directions of each local cluster",
+        "factors": "main directions of each local cluster, whose variance is not in the covariance",
     }
-    forms: ClassVar[tuple[tuple[str, ...], ...]] = (("covariance",), ("diagonal", "factors"))
+    optional: ClassVar[frozenset[str]] = frozenset({"factors"})
     has_exact_force: ClassVar[bool] = True
 
     n_products: int = 1 << 24  # 128 MiB
 
     def fit(self, clusters: Clustered, density: str) -> list[Density]:
         """Fit a Gaussian to each cluster."""
-        released = clusters.released.seen
-        sizes, counts = clusters.sizes, clusters.centroids.counts
+        released, sizes, counts = clusters.released, clusters.sizes, clusters.centroids.counts
         ranks = [
-            rank_of(density, int(n), int(own.sum()), complete=bool((counts[k, own] == n).all()))
-            for k, (n, own) in enumerate(zip(sizes, released, strict=True))
+            rank_of(density, int(n), int(own.sum()), complete=bool((count[own] == n).all()))
+            for n, own, count in zip(sizes, released.seen, counts, strict=True)
         ]
         correlated = [k for k, rank in enumerate(ranks) if rank]
-        at_once = max(1, self.n_products // (2 * max(released.shape[1], 1) ** 2))
+        at_once = max(1, self.n_products // (2 * max(counts.shape[1], 1) ** 2))
         squares, products = _sums(clusters, correlated[:at_once])
         for start in range(at_once, len(correlated), at_once):
             products |= _sums(clusters, correlated[start : start + at_once])[1]
         within = squares.sum(axis=0) / np.maximum(counts.sum(axis=0), 1.0)
         fitted: list[Density] = []
-        for k, (own, rank) in enumerate(zip(released, ranks, strict=True)):
-            n_values = np.maximum(counts[k, own], 1.0)
-            variances = squares[k, own] / n_values
-            target = shrunk_variances(n_values, variances, within[own])
-            mean = clusters.released.values[k, own]
-            fitted.append(
-                _correlated(mean, variances, target, products.pop(k), int(sizes[k]), rank)
-                if rank
-                else Gaussian(mean, target)
-            )
+        for k, rank in enumerate(ranks):
+            own = released.seen[k]
+            variances = squares[k, own] / counts[k, own]
+            # (n v + 5 v') / (n + 5) for the variance v of n values and the variance v' within all clusters
+            target = (squares[k, own] + _POOLED_ROWS * within[own]) / (counts[k, own] + _POOLED_ROWS)
+            gaussian = Gaussian(released.values[k, own], target)
+            if rank:
+                gaussian = _correlated(gaussian, variances, products.pop(k), int(sizes[k]), rank)
+            fitted.append(gaussian)
         return fitted
 
     def to_parts(self, density: Any) -> dict[str, npt.NDArray[Any]]:
-        """Return the covariance, or its diagonal and factors; the mean is the centroid."""
-        if isinstance(density, LowRankGaussian):
-            return {"diagonal": density.diagonal, "factors": density.factors}
-        return {"covariance": density.covariance}
+        """Return the covariance, and its factors if there are any; the mean is the centroid."""
+        factors = {} if density.factors is None else {"factors": density.factors}
+        return {"covariance": density.covariance, **factors}
 
     def from_parts(self, parts: Parts, mean: FloatArray) -> Density:
         """Return the Gaussian around this mean."""
-        if "covariance" in parts:
-            return Gaussian(mean, parts["covariance"])
-        return LowRankGaussian(mean, parts["diagonal"], parts["factors"])
+        return Gaussian(mean, parts["covariance"], parts.get("factors"))
 
     def problem(self, parts: Parts, n_features: int) -> str | None:
         """Return what is wrong with a covariance, or with a diagonal and factors."""
-        if "covariance" in parts:
-            return _problem_of_covariance(parts["covariance"], n_features)
-        diagonal, factors = parts["diagonal"], parts["factors"]
-        if diagonal.shape != (n_features,) or factors.ndim != 2 or len(factors) != n_features:
+        covariance, factors, d = parts["covariance"], parts.get("factors", np.zeros((n_features, 0))), n_features
+        diagonal = covariance.ndim == 1
+        fits = covariance.shape == (d,) or (covariance.shape == (d, d) and "factors" not in parts)
+        if not fits or factors.ndim != 2 or factors.shape[0] != d or factors.shape[1] > d:
             return "a covariance of the wrong shape"
-        if factors.shape[1] > n_features:
-            return "a covariance with more factors than features"
-        if not is_bounded(diagonal, _LARGEST_SQUARE) or not is_bounded(factors, np.sqrt(_LARGEST_SQUARE)):
+        if not is_bounded(covariance, _LARGEST_SQUARE) or not is_bounded(factors, np.sqrt(_LARGEST_SQUARE)):
             return "a covariance that is too large"
-        return "a negative variance" if (diagonal < 0).any() else None
+        if ((covariance if diagonal else np.diagonal(covariance)) < 0).any():
+            return "a negative variance"
+        symmetric = diagonal or np.allclose(covariance, covariance.T, rtol=1e-6)
+        return None if symmetric else "a covariance that is not symmetric"
 
     def parsimonious(self, density: str) -> str:
         """Return "gaussian" in the place of a density with any number of parameters."""
@@ -112,10 +108,15 @@ def rank_of(density: str, n: int, d: int, *, complete: bool) -> int:
     if density == "gaussian_full" or (density == "gaussian" and full <= most):
         return d
     if density == "gaussian":
-        return max((r for r in range(1, d) if low_rank_parameters(d, r) <= most), default=0)
+        return max((r for r in range(1, d) if _low_rank_parameters(d, r) <= most), default=0)
     # never more parameters than the full covariance has; one direction is the fewest that a low rank can have
-    allowed = (r for r in range(1, d) if low_rank_parameters(d, r) <= min(most, full))
+    allowed = (r for r in range(1, d) if _low_rank_parameters(d, r) <= min(most, full))
     return max(allowed, default=max(0, min(1, d - 1)))
+
+
+def _low_rank_parameters(d: int, r: int) -> int:
+    """Return d + d + d·r − r(r−1)/2: a rotation of the factors changes nothing."""
+    return d + d + d * r - r * (r - 1) // 2
 
 
 class _Products(NamedTuple):
@@ -163,27 +164,55 @@ def _add_products(sums: FloatArray, cells: FloatArray, features: BoolArray) -> N
     sums += own @ own.T
 
 
-def _correlated(
-    mean: FloatArray, variances: FloatArray, target: FloatArray, products: _Products, n: int, rank: int
-) -> Gaussian | LowRankGaussian:
-    """Return the Gaussian with shrunk correlations and the target variances; the products are overwritten."""
+def _correlated(target: Gaussian, variances: FloatArray, products: _Products, n: int, rank: int) -> Gaussian:
+    """Return the Gaussian with shrunk correlations and the variances of the target; the products are overwritten."""
     covariance, fourth, unit = products
     covariance *= 1.0 - correlation_shrinkage(covariance, fourth, n)
-    growth = unit * np.sqrt(np.divide(target, variances, out=np.ones(len(mean)), where=variances > 0))
+    growth = unit * np.sqrt(np.divide(target.variances, variances, out=np.ones(len(unit)), where=variances > 0))
     covariance *= np.outer(growth, growth)
-    np.fill_diagonal(covariance, target)
-    if rank == len(mean):
-        return Gaussian(mean, covariance)
-    return LowRankGaussian(mean, *low_rank_covariance(covariance, rank))
+    np.fill_diagonal(covariance, target.variances)
+    if rank == len(unit):
+        return Gaussian(target.mean, covariance)
+    return Gaussian(target.mean, *low_rank_covariance(covariance, rank))
 
 
-def _problem_of_covariance(covariance: npt.NDArray[Any], d: int) -> str | None:
-    if covariance.shape not in {(d,), (d, d)}:
-        return "a covariance of the wrong shape"
-    if not is_bounded(covariance, _LARGEST_SQUARE):
-        return "a covariance that is too large"
-    variances = covariance if covariance.ndim == 1 else np.diagonal(covariance)
-    if (variances < 0).any():
-        return "a negative variance"
-    symmetric = covariance.ndim == 1 or np.allclose(covariance, covariance.T, rtol=1e-6)
-    return None if symmetric else "a covariance that is not symmetric"
+def correlation_shrinkage(second: FloatArray, fourth: FloatArray, n: int) -> float:
+    r"""Return how far correlations r are to be moved towards 0: from 0 (not at all) to 1 (wholly).
+
+    .. math:: \lambda = \sum_{i \ne j} \widehat{\mathrm{Var}}(r_{ij}) \Big/ \sum_{i \ne j} r_{ij}^2, \qquad
+              \widehat{\mathrm{Var}}(r_{ij}) = \frac{1}{n(n-1)} \sum_k (z_{ki} z_{kj} - r_{ij})^2
+
+    for columns z standardised with the variance over n: the optimal intensity of Schäfer and Strimmer (2005), A shrinkage
+    approach to large-scale covariance matrix estimation, target D with correlations. ``second`` holds the mean products of
+    centred columns (the covariance), ``fourth`` those of their squares. Constant columns are ignored.
+    """
+    variances = np.diagonal(second)
+    varies = variances > 0
+    if n < 2 or varies.sum() < 2:
+        return 1.0
+    both, variances = np.ix_(varies, varies), variances[varies]
+    squared = np.square(second[both] / np.sqrt(variances) / np.sqrt(variances)[:, None])
+    spread = (fourth[both] / variances / variances[:, None] - squared) / (n - 1)
+    np.fill_diagonal(squared, 0.0)
+    np.fill_diagonal(spread, 0.0)
+    return float(np.clip(spread.sum() / squared.sum(), 0.0, 1.0)) if squared.any() else 1.0
+
+
+def low_rank_covariance(covariance: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
+    """Return the diagonal and the factors F of a covariance of low rank: F = D^½ V (Λ − σ²)^½.
+
+    V and Λ are the leading eigenvectors and eigenvalues of the correlations, σ² is the mean of the other eigenvalues, and D
+    holds the variances: principal components with noise (Tipping and Bishop 1999), except that the diagonal gives every
+    feature exactly its variance. The diagonal is never negative: V Λ Vᵀ has at most 1, the correlation, on its diagonal.
+    """
+    variances = np.diagonal(covariance)
+    varies = variances > 0
+    deviations = np.sqrt(variances[varies])
+    factors = np.zeros((len(variances), min(rank, len(deviations))))
+    if factors.size:
+        d, r = len(deviations), factors.shape[1]
+        correlations = covariance[np.ix_(varies, varies)] / np.outer(deviations, deviations)
+        values, vectors = eigh(correlations, subset_by_index=[d - r, d - 1])
+        rest = max((d - values.sum()) / (d - r), 0.0) if r < d else 0.0
+        factors[varies] = deviations[:, None] * vectors * np.sqrt(np.maximum(values - rest, 0.0))
+    return np.maximum(variances - np.square(factors).sum(axis=1), 0.0), factors
