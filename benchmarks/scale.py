@@ -44,6 +44,7 @@ from intarsia.core.grouping.options import SearchOptions
 from intarsia.core.grouping.search import search_centroids
 from intarsia.core.kmeans import lloyd
 from intarsia.core.randomness import stream
+from intarsia.core.rows import ArrayRows
 from intarsia.tables import parquet
 from intarsia.tables.frame import native_table
 
@@ -297,15 +298,15 @@ def local_kmeans(gaps: float, *, quick: bool) -> Measured:
     pairs = []
     for _ in range(5):
         theirs, _ = seconds(lambda: reference.fit(rows))
-        ours, fit = seconds(lambda: lloyd(rows, observed, centres, iterations))
+        ours, fit = seconds(lambda: lloyd(ArrayRows(rows, observed), centres, iterations))
         pairs.append((ours, theirs))
     ours, theirs = np.median(pairs, axis=0)
-    before, some = lloyd(rows, observed, centres, iterations - 1).centres, slice(0, 2000)
+    before, some = lloyd(ArrayRows(rows, observed), centres, iterations - 1).centres, slice(0, 2000)
     extent = extent_of(rows, observed)
     slowly = nearest(rescaled_distances(rows[some], observed[some], before.values, before.seen, extent))
     right = fit.n_iter == reference.n_iter_ and bool((fit.labels[some] == slowly).all())
     if not gaps:  # theirs are the labels of one more assignment; rounding may decide for a few rows in a million
-        again = lloyd(rows, observed, centres, iterations + 1).labels
+        again = lloyd(ArrayRows(rows, observed), centres, iterations + 1).labels
         right = right and bool((again == reference.labels_).mean() > 1 - 1e-5)
     return Measured(ours / theirs, right, f"{ours:.2f} s, scikit-learn {theirs:.2f} s")
 

@@ -25,6 +25,7 @@ from intarsia.core.distances import Extent, extent_of, nearest_centre
 from intarsia.core.grouping.local_centroids import LocalCentroids, objective
 from intarsia.core.grouping.objective import ForceObjective
 from intarsia.core.kmeans import lloyd
+from intarsia.core.rows import ArrayRows
 from intarsia.datasets import Split
 from intarsia.participant import Participant
 from intarsia.protocol.densities import unpacked
@@ -240,6 +241,6 @@ def _reference(case: Case, way: str) -> np.ndarray:
         return nearest_centre(split.X, seen, np.nan_to_num(optimal), known, extent, "euclidean")
     if way == FROM_TRUTH:
         names, truth = np.unique(split.truth, return_inverse=True)
-        return lloyd(split.X, seen, centroids_of_rows(split.X, seen, truth, len(names))).labels
+        return lloyd(ArrayRows(split.X, seen), centroids_of_rows(split.X, seen, truth, len(names))).labels
     assert case.outside is not None
-    return lloyd(split.X, seen, MaskedCentroids.of(case.outside, np.ones(case.outside.shape))).labels
+    return lloyd(ArrayRows(split.X, seen), MaskedCentroids.of(case.outside, np.ones(case.outside.shape))).labels

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from intarsia.core.alignment import blend, compatible, local_start, match, movement, without_own
+from intarsia.core.alignment import blend, local_start, match, movement, without_own
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent, extent_of
 
@@ -13,11 +13,6 @@ from intarsia.core.distances import Extent, extent_of
 def of(values, counts=None):
     values = np.array(values, dtype=float)
     return MaskedCentroids.of(values, np.ones(values.shape) if counts is None else np.array(counts, dtype=float))
-
-
-def test_compatible_are_those_with_enough_rows():
-    assert compatible(np.array([0, 0, 2, -1]), 4, 1).tolist() == [0, 2]
-    assert compatible(np.array([0, 0, 2, -1]), 4, 2).tolist() == [0]
 
 
 def test_hidden_features_start_from_the_rows_that_chose_the_centroid():

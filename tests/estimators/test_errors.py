@@ -201,7 +201,7 @@ def test_gaps_and_a_local_algorithm_that_refuses_them():
     tables = {"a": with_cell(table(), "y", np.nan), "b": table()}
     with pytest.raises(
         ex.MissingCellsError,
-        match=r"participant 'a': KMeans needs every cell filled, but 1 of 2 col.*y \(8.3%\).*missing='impute'.*local=None",
+        match=r"KMeans needs tables without missing values, but 1 of 2.*y \(8.3%\).*missing='impute'.*local=None",
     ):
         intarsia.cluster(tables, 2, local=KMeans(2), missing="observed", random_state=0)
 

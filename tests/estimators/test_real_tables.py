@@ -309,10 +309,10 @@ def test_federated_rounds_take_those_that_can_start_from_centres_and_refuse_the_
 
 
 def test_medoids_start_from_the_rows_nearest_to_the_centres():
-    from intarsia.participant.warm_start import Started
+    from intarsia.participant.warm_start import WarmStarted
 
     rows = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]])
-    started = Started(kmedoids.KMedoids(2, metric="euclidean"), np.array([[11.2], [0.9]]), 1)
+    started = WarmStarted(kmedoids.KMedoids(2, metric="euclidean"), np.array([[11.2], [0.9]]), 1)
     assert started.fit_predict(rows).tolist() == [1, 1, 1, 0, 0, 0]
 
 

@@ -12,9 +12,9 @@ from sklearn.cluster import DBSCAN, KMeans
 
 import intarsia
 from intarsia import ReleasePolicy
+from intarsia.core.disclosure import hidden_sizes
 from intarsia.exceptions import ReleaseError, SettingError, TooFewRowsError
 from intarsia.participant import Gate, Journal, Participant
-from intarsia.privacy.gate import hidden_sizes
 from intarsia.privacy.pipeline import Cells, Context, check_rows
 from intarsia.privacy.policy import OPEN
 from intarsia.protocol import (

@@ -10,11 +10,6 @@ from intarsia.core.distances import Extent, Metric, rescaled_distances
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 
-def compatible(labels: IntArray, n_centres: int, min_points: int) -> IntArray:
-    """The global centroids that at least ``min_points`` of the participant's rows are nearest to."""
-    return np.flatnonzero(np.bincount(labels[labels >= 0], minlength=n_centres) >= min_points)
-
-
 def local_start(centres: MaskedCentroids, own_means: MaskedCentroids, overall: FloatArray) -> FloatArray:
     """Where local refinement starts: the global centroid, and where that is hidden the mean of the rows that chose it.
 

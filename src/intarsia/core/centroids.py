@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from intarsia.core.blocks import by_columns, by_rows, cleared
+from intarsia.core.blocks import by_rows, cleared
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 _DENSE = 1 << 23  # memberships that are held as a matrix: 64 MiB
@@ -89,47 +89,6 @@ def centroids_of_rows(rows: FloatArray, observed: BoolArray, labels: IntArray, n
     return MaskedCentroids.of(origin + sums / np.maximum(counts, 1.0), counts)
 
 
-def counts_of_rows(observed: BoolArray, labels: IntArray, n_clusters: int) -> FloatArray:
-    """How many entries of each cluster's rows are observed; label −1 belongs to none."""
-    return _counts(membership(labels, n_clusters), observed)
-
-
-def squares_of_rows(
-    rows: FloatArray, observed: BoolArray, labels: IntArray, centres: MaskedCentroids
-) -> tuple[FloatArray, FloatArray]:
-    """How many cells each cluster's rows have that its centre knows, and their sum of squares around it."""
-    member, squares = membership(labels, len(centres)), np.empty(centres.values.shape)
-    for some in by_columns(*rows.shape):
-        squares[:, some] = member @ squared_residuals(
-            rows[:, some], observed[:, some], labels, centres.values[:, some], centres.seen[:, some]
-        )
-    return np.where(centres.seen, _counts(member, observed), 0.0), squares
-
-
-def variances_within(rows: FloatArray, observed: BoolArray, labels: IntArray, centres: MaskedCentroids) -> FloatArray:
-    """The mean square of each feature around the centres of the rows' clusters."""
-    squares = np.empty(rows.shape[1])
-    for some in by_columns(*rows.shape):
-        squares[some] = squared_residuals(
-            rows[:, some], observed[:, some], labels, centres.values[:, some], centres.seen[:, some]
-        ).sum(axis=0)
-    return np.asarray(squares / np.maximum(observed[labels >= 0].sum(axis=0), 1))
-
-
-def squared_residuals(
-    rows: FloatArray, observed: BoolArray, labels: IntArray, values: FloatArray, seen: BoolArray
-) -> FloatArray:
-    """The square of every cell around the centre of its row's cluster; 0 where one of the two is not there."""
-    own, there = np.maximum(labels, 0), observed
-    apart = values.take(own, axis=0)
-    np.subtract(rows, apart, out=apart)
-    if not seen.all():
-        there = there & seen[own]
-    if (labels < 0).any():
-        there = there & (labels >= 0)[:, None]
-    return np.square(cleared(apart, there), out=apart)
-
-
 def first_cells(rows: FloatArray, observed: BoolArray) -> FloatArray:
     """The first cell of every column; of one without any, 0."""
     if not len(rows):
@@ -148,14 +107,6 @@ def membership(labels: IntArray, n_clusters: int) -> FloatArray:
 def _sparse(labels: IntArray, n_clusters: int) -> csr_array:
     there = np.flatnonzero(labels >= 0)
     return csr_array((np.ones(len(there)), (labels[there], there)), shape=(n_clusters, len(labels)))
-
-
-def _counts(member: FloatArray, observed: BoolArray) -> FloatArray:
-    """How many cells of each column the members have: whole numbers, whose sum is exact in any order."""
-    counts = np.zeros((len(member), observed.shape[1]))
-    for some in by_rows(*observed.shape):
-        counts += member[:, some] @ observed[some]
-    return counts
 
 
 def refill(labels: IntArray, misfit: FloatArray, n_clusters: int) -> IntArray:

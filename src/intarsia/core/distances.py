@@ -180,20 +180,14 @@ def masked_squares(
     return np.maximum(squared, 0.0, out=squared), reach
 
 
-def misfit(distances: FloatArray, observed: BoolArray, extent: Extent, metric: Metric) -> float:
-    r"""How far rows are from the nearest centre, in all: what k-means on observed entries makes small.
+def misfit_of_rows(closest: FloatArray, observed: BoolArray, extent: Extent, metric: Metric) -> FloatArray:
+    r"""Return the part of each row in the misfit, the sum that k-means on observed values minimises.
 
     .. math:: \sum_x \min_k \varphi(M x, M c_k)^2
 
-    A centre that does not know some of a row's features is judged by those it knows, rescaled; a row that cannot be
-    compared with any centre counts as the whole extent away.
+    ``closest`` are rescaled distances to the nearest centre, infinite where no centre is comparable: such a row counts as
+    the whole extent away. A centre that does not know some of a row's features is judged by those that it knows, rescaled.
     """
-    closest = np.where(np.isnan(distances), np.inf, distances).min(axis=1, initial=np.inf)
-    return float(misfit_of_rows(closest, observed, extent, metric).sum())
-
-
-def misfit_of_rows(closest: FloatArray, observed: BoolArray, extent: Extent, metric: Metric) -> FloatArray:
-    """What each row adds to :func:`misfit`, from its distance to the nearest centre; infinite if it has none."""
     reach = np.empty(len(observed))
     for some in by_rows(*observed.shape):
         there = observed[some]

@@ -1,30 +1,40 @@
-"""k-means and sums over tables that are read anew for every pass, a few rows at a time.
+"""Rows of numbers that are read in pieces, as often as needed, and the sums that are computed from them.
 
-A table is a :class:`Pieces`: whoever goes through it gets :class:`Piece` after piece and must not keep any. What is found
-is what :mod:`~intarsia.core.kmeans`, :mod:`~intarsia.core.centroids` and :mod:`~intarsia.core.distances` find
-with all rows at hand, up to the last digits of sums.
+:class:`Rows` is the interface: a table in memory (:class:`ArrayRows`) and a table on disk implement it, so that every
+algorithm exists once. :class:`Nearest` finds the nearest centre of each row, :class:`Tally` adds up sizes, counts and sums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.distances import Extent, Metric, choose_centre, distances_to_centres, misfit_of_rows, nearest
+from intarsia.core.blocks import PIECE_VALUES, by_rows, cleared
+from intarsia.core.centroids import MaskedCentroids, first_cells, membership
+from intarsia.core.distances import (
+    Extent,
+    Metric,
+    choose_centre,
+    distances_to_centres,
+    extent_of,
+    misfit_of_rows,
+    nearest,
+)
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
-_AT_A_TIME = 1 << 18  # rows
-_FEW = 1000  # rows that changed their labels, of which it is known what they were
-_SPARE = 8  # rows beyond those that emptied clusters need, should some not be free to go
+_LABELS_AT_A_TIME = 1 << 18
+_NEAR = 8.0  # widths of a column: values no farther from 0 lose at most one digit when their squares are expanded
+_ARRAYS = 4  # of the size of a piece, that one pass has in the cache of a processor
 
 
 class Piece(NamedTuple):
-    """Rows ``at`` these places: features × rows, in common units less the table's ``offset``; 0 where a cell is empty.
+    """Some rows of a table: an array of features × rows, less the table's ``offset``; 0 where a value is missing.
 
-    ``there`` is 1 where a cell is filled and 0 where not; None if all are.
+    ``at`` is their position in the table; ``there`` is 1 for an observed and 0 for a missing value, None if none is missing.
+    A piece is valid until the next one is read, and must not be changed.
     """
 
     at: slice
@@ -33,14 +43,18 @@ class Piece(NamedTuple):
 
     @property
     def observed(self) -> BoolArray:
-        """Rows × features: which cells are filled."""
+        """Rows × features: which values are observed."""
         if self.there is None:
             return np.ones(self.cells.shape[::-1], dtype=np.bool_)
         return np.asarray(self.there.T > 0)
 
 
-class Pieces(Protocol):
-    """A table in common units that can be gone through again and again."""
+class Rows(Protocol):
+    """A table of numbers that can be read again and again in pieces.
+
+    ``offset`` is close to the values of each feature, and is subtracted so that sums lose no digits; ``extent`` and ``mean``
+    are those of the observed values; ``complete`` says whether no value is missing.
+    """
 
     @property
     def n_rows(self) -> int: ...  # noqa: D102
@@ -48,12 +62,85 @@ class Pieces(Protocol):
     def offset(self) -> FloatArray: ...  # noqa: D102
     @property
     def extent(self) -> Extent: ...  # noqa: D102
+    @property
+    def mean(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def complete(self) -> bool: ...  # noqa: D102
+    def pieces(self, n_centres: int = 1) -> Iterator[Piece]:
+        """Read all rows once; pieces have fewer rows if each row is compared with many centres."""
+
     def __iter__(self) -> Iterator[Piece]: ...
 
 
+class ArrayRows:
+    """Rows in memory: an array of rows × features, and which of its values are observed."""
+
+    def __init__(
+        self, values: FloatArray, observed: BoolArray, *, centred: bool = True, piece_values: int = PIECE_VALUES
+    ) -> None:
+        self._values, self._observed, self._centred, self._piece_values = values, observed, centred, piece_values
+        self._only_piece: Piece | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self._values)
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether no value is missing."""
+        return bool(self._observed.all())
+
+    @cached_property
+    def extent(self) -> Extent:
+        """The smallest and largest value of each feature."""
+        return extent_of(self._values, self._observed)
+
+    @cached_property
+    def offset(self) -> FloatArray:
+        """An observed value of each feature if features are far from 0 compared with their width; otherwise 0.
+
+        The mean of a constant feature is then its value to the last digit.
+        """
+        if not self._centred:
+            return np.zeros(self._values.shape[1])
+        first, varies = first_cells(self._values, self._observed), self.extent.varies
+        far = bool((np.abs(first) > _NEAR * self.extent.width)[varies].any())
+        return np.asarray(first if far else np.where(varies, 0.0, first))
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """The mean of each feature; 0 of a feature without observed values."""
+        return np.asarray(means(self, np.zeros(self.n_rows, dtype=np.intp), 1).centroids().values[0])
+
+    def pieces(self, n_centres: int = 1) -> Iterator[Piece]:
+        """Read all rows once."""
+        if self._only_piece is not None:
+            yield self._only_piece
+            return
+        n_rows, n_features = self._values.shape
+        places = by_rows(n_rows, max(_ARRAYS * n_features, n_centres), self._piece_values)
+        for at in places:
+            piece = self._piece(at)
+            if len(places) == 1:
+                self._only_piece = piece
+            yield piece
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self.pieces()
+
+    def _piece(self, at: slice) -> Piece:
+        values, observed = self._values[at], self._observed[at]
+        shifted = bool(self.offset.any())
+        if self.complete or observed.all():
+            return Piece(at, (values - self.offset if shifted else values).T, None)
+        cells = cleared(values - self.offset if shifted else values.copy(), observed)
+        return Piece(at, cells.T, observed.astype(np.float64).T)
+
+
 class Found(NamedTuple):
-    """By row: its centre, −1 where it has nothing that any centre knows; what it adds to
-    :func:`~intarsia.core.distances.misfit`; and whether anything that varies can be compared at all.
+    """The nearest centre of each row, −1 if no centre knows any of its values; its part of the misfit (see
+    :func:`~intarsia.core.distances.misfit_of_rows`); and whether any value that varies can be compared.
     """
 
     labels: IntArray
@@ -62,226 +149,137 @@ class Found(NamedTuple):
 
 
 class Nearest:
-    """The nearest of some centres for the rows of a piece, as :func:`~intarsia.core.distances.nearest_centre` has it.
+    r"""The nearest of several centres, for the rows of a piece, by rescaled distance (eq:d).
 
-    Where every centre knows all that varies, rows are compared with all centres over the same features, so that neither
-    rescaling nor the squares of the rows can change the order: one matrix product, or two where there are gaps.
+    Where all centres know the same features, the rescaling is the same for all centres, and so is the square of the row:
+
+    .. math:: \arg\min_k \sum_m o_m (x_m - c_{km})^2 = \arg\max_k \; x \cdot c_k - \tfrac12 \, o \cdot c_k^2
+
+    with o the mask of the row: one matrix product, or two with missing values. The first of equally near centres is taken.
     """
 
-    def __init__(self, pieces: Pieces, centres: MaskedCentroids, extent: Extent, metric: Metric = "euclidean") -> None:
-        self._centres, self._extent, self._metric = centres, extent, metric
-        self._offset = pieces.offset
-        counts = extent.varies
-        self._plain = metric == "euclidean" and bool(centres.seen[:, counts].all())
-        shifted = np.where(centres.seen & counts, centres.values - pieces.offset, 0.0)
-        self._twice, self._squares = -2.0 * shifted, np.square(shifted)
-        self._all = None if counts.all() else counts
+    def __init__(self, rows: Rows, centres: MaskedCentroids, extent: Extent, metric: Metric = "euclidean") -> None:
+        self._centres, self._extent, self._metric, self._offset = centres, extent, metric, rows.offset
+        self._varies = extent.varies
+        known = centres.seen & self._varies
+        self._alike = metric == "euclidean" and len(centres) > 0 and bool((known == known[0]).all())
+        self._complete = self._alike and bool(known[0][self._varies].all())
+        self._towards = np.ascontiguousarray(np.where(known, centres.values - rows.offset, 0.0).T)
+        self._halves = np.square(self._towards) / 2
         self._known = centres.seen.any(axis=0)
+        self._numbers = np.arange(float(len(centres)))
 
-    def of(self, piece: Piece) -> Found:
-        """The nearest centre of every row, and how far it is."""
-        if not self._plain:
-            each = self.distances(piece)
-            observed = piece.observed
-            closest = np.where(np.isnan(each), np.inf, each).min(axis=1, initial=np.inf)
-            own = misfit_of_rows(closest, observed, self._extent, self._metric)
-            return Found(choose_centre(each, observed, self._centres.seen), own, nearest(each) >= 0)
-        labels, best = self._best(piece)
-        cells = piece.cells if self._all is None else piece.cells[self._all]
-        varies = self._extent.varies
-        comparable = np.ones(len(labels), dtype=np.bool_)
-        if piece.there is not None or not varies.any():
-            comparable = np.asarray(piece.observed.T[varies].any(axis=0))
-        return Found(labels, np.maximum(np.einsum("ij,ij->j", cells, cells) + best, 0.0), comparable)
+    def members(self, piece: Piece) -> FloatArray:
+        """Centres × rows: 1 for the nearest centre of a row; the first centre if it can be compared with none."""
+        if self._alike:
+            return self._best(piece)[0]
+        return membership(np.maximum(nearest(self.distances(piece)), 0), len(self._centres))
+
+    def numbers(self, members: FloatArray) -> IntArray:
+        """Return the labels that a membership matrix stands for."""
+        return np.asarray((self._numbers @ members).astype(np.intp))
 
     def labels(self, piece: Piece) -> IntArray:
-        """The nearest centre of every row alone."""
-        if not self._plain:
+        """The nearest centre of each row; −1 if no centre knows any of its values."""
+        if not self._alike:
             return choose_centre(self.distances(piece), piece.observed, self._centres.seen)
-        return self._best(piece)[0]
+        return self._labels(piece, self._best(piece)[0])
+
+    def of(self, piece: Piece) -> Found:
+        """The nearest centre of each row, and its distance."""
+        if not self._complete:
+            distances, observed = self.distances(piece), piece.observed
+            closest = np.where(np.isnan(distances), np.inf, distances).min(axis=1, initial=np.inf)
+            misfit = misfit_of_rows(closest, observed, self._extent, self._metric)
+            return Found(choose_centre(distances, observed, self._centres.seen), misfit, nearest(distances) >= 0)
+        members, score = self._best(piece)
+        cells = piece.cells if self._varies.all() else piece.cells[self._varies]
+        comparable = np.ones(len(score), dtype=np.bool_)
+        if piece.there is not None or not self._varies.any():
+            comparable = np.asarray(piece.observed.T[self._varies].any(axis=0))
+        misfit = np.maximum(np.einsum("ij,ij->j", cells, cells) - 2.0 * score, 0.0)
+        return Found(self._labels(piece, members), misfit, comparable)
 
     def distances(self, piece: Piece) -> FloatArray:
         """Rescaled distances, rows × centres."""
-        rows, offset = piece.cells.T, self._offset
-        centres, extent = self._centres, self._extent
-        if self._metric in {"euclidean", "manhattan"}:  # which do not see where the origin is
-            varies = extent.varies  # which depends on where the origin is
+        rows, offset, centres, extent = piece.cells.T, self._offset, self._centres, self._extent
+        if self._metric in {"euclidean", "manhattan"}:  # independent of the origin
+            varies = self._varies  # depends on the origin
             moved = Extent(*(np.where(varies, side - offset, 0.0) for side in extent))
             values = np.where(centres.seen, centres.values - offset, 0.0)
             return distances_to_centres(rows, piece.observed, values, centres.seen, moved, self._metric)
         whole = np.where(piece.observed, rows + offset, 0.0)
         return distances_to_centres(whole, piece.observed, centres.values, centres.seen, extent, self._metric)
 
-    def _best(self, piece: Piece) -> tuple[IntArray, FloatArray]:
-        scores = self._twice @ piece.cells
-        if piece.there is None:
-            scores += self._squares.sum(axis=1)[:, None]
-        else:
-            scores += self._squares @ piece.there
-        labels, best = np.zeros(scores.shape[1], dtype=np.intp), scores[0]
-        for k in range(1, len(scores)):  # by far faster than argmin along the short axis
-            closer = scores[k] < best
-            labels[closer] = k
-            best = np.minimum(best, scores[k])
-        if piece.there is not None:
-            lost = ~(piece.there[self._known] > 0).any(axis=0)
-            labels[lost] = -1
-        return labels, best
+    def _best(self, piece: Piece) -> tuple[FloatArray, FloatArray]:
+        """The membership matrix, and the score of each row with its nearest centre."""
+        score = (piece.cells.T @ self._towards).T
+        halves = self._halves.sum(axis=0)[:, None] if piece.there is None else (piece.there.T @ self._halves).T
+        score = np.subtract(score, halves, order="C")
+        highest = score.max(axis=0)
+        best = score == highest  # faster than to look for the position of the largest
+        ties = np.count_nonzero(best) > len(highest)
+        members = membership(score.argmax(axis=0), len(score)) if ties else best.astype(np.float64)
+        return members, highest
+
+    def _labels(self, piece: Piece, members: FloatArray) -> IntArray:
+        labels = self.numbers(members)
+        if piece.there is not None or not self._known.all():
+            labels[~piece.observed[:, self._known].any(axis=1)] = -1
+        return labels
 
 
 class Tally:
-    """Rows, cells and sums of every cluster, piece by piece."""
+    """Rows, observed values and sums of each cluster, added up piece by piece."""
 
     def __init__(self, n_clusters: int, offset: FloatArray) -> None:
         self.sizes = np.zeros(n_clusters, dtype=np.intp)
-        self.sums = np.zeros((n_clusters, len(offset)))
-        self._counts: FloatArray | None = None
+        self.counts = np.zeros((n_clusters, len(offset)))
+        self._sums = np.zeros((n_clusters, len(offset)))
         self._offset = offset
 
-    def add(self, piece: Piece, labels: IntArray) -> None:
-        """Label −1 belongs to no cluster."""
-        k = len(self.sizes)
-        member = np.equal(labels, np.arange(k)[:, None]).astype(np.float64)
-        self.sums += member @ piece.cells.T
-        if piece.there is not None:
-            self._counts = np.zeros(self.sums.shape) if self._counts is None else self._counts
-            self._counts += member @ piece.there.T
-        self.sizes += member.sum(axis=1).astype(np.intp)
+    def add(self, piece: Piece, members: FloatArray) -> None:
+        """Add the rows of a piece; ``members`` is 1 where a row is in a cluster, clusters × rows."""
+        n_rows = members.sum(axis=1)
+        self._sums += members @ piece.cells.T
+        self.counts += n_rows[:, None] if piece.there is None else members @ piece.there.T
+        self.sizes += n_rows.astype(np.intp)
+
+    def add_labels(self, piece: Piece, labels: IntArray) -> None:
+        """Add the rows of a piece by their labels; negative labels belong to no cluster."""
+        self.add(piece, membership(labels, len(self.sizes)))
 
     def move(self, cells: FloatArray, there: FloatArray | None, old: int, new: int) -> None:
-        """One row leaves a cluster (−1: none) for another."""
+        """Move one row from a cluster to another."""
         for k, sign in ((old, -1), (new, 1)):
-            if k >= 0:
-                self.sizes[k] += sign
-                self.sums[k] += sign * cells
-                if self._counts is not None and there is not None:
-                    self._counts[k] += sign * there
-
-    @property
-    def counts(self) -> FloatArray:
-        """How many cells each cluster has of every feature."""
-        if self._counts is None:
-            return np.repeat(self.sizes[:, None].astype(np.float64), self.sums.shape[1], axis=1)
-        return self._counts
+            self.sizes[k] += sign
+            self._sums[k] += sign * cells
+            self.counts[k] += sign if there is None else sign * there
 
     def centroids(self) -> MaskedCentroids:
-        """Means in common units."""
-        counts = self.counts
-        return MaskedCentroids.of(self._offset + self.sums / np.maximum(counts, 1.0), counts)
+        """The mean of each cluster."""
+        return MaskedCentroids.of(self._offset + self._sums / np.maximum(self.counts, 1.0), self.counts)
 
 
-class Passed(NamedTuple):
-    """Labels of all rows in a small type, centres, sizes, and how often the table was gone through."""
+def means(rows: Rows, labels: IntArray, n_clusters: int) -> Tally:
+    """Read all rows once and add up each cluster; negative labels belong to none."""
+    tally = Tally(n_clusters, rows.offset)
+    for piece in rows.pieces(n_clusters):
+        tally.add_labels(piece, labels[piece.at])
+    return tally
 
-    labels: IntArray
-    centres: MaskedCentroids
-    sizes: IntArray
-    n_passes: int
+
+class Labeller(Protocol):
+    """A function that labels the rows of a piece."""
+
+    def __call__(self, piece: Piece, /) -> IntArray:
+        """Return one label per row, −1 for none."""
 
 
-def lloyd_in_passes(
-    pieces: Pieces, start: MaskedCentroids, max_iter: int = 300, tol: float = 0.0, extent: Extent | None = None
-) -> Passed:
-    """:func:`~intarsia.core.kmeans.lloyd`, one pass per iteration.
-
-    It ends when no label changes, after ``max_iter`` iterations, or when centres move by no more than ``tol`` (the sum of
-    squares), as scikit-learn's does. An emptied cluster takes the row that fits its own centre worst, for which the table
-    is gone through once more.
+class Squares(NamedTuple):
+    """Labels of all rows, the size of each cluster, and by cluster and feature the number of observed values and the sum of
+    their squared distances from the centre.
     """
-    extent = pieces.extent if extent is None else extent
-    centres, labels = start, np.full(pieces.n_rows, -1, dtype=small_type(len(start)))
-    n_passes, tally = 0, Tally(len(start), pieces.offset)
-    for _ in range(max_iter):
-        near, tally, changed = Nearest(pieces, centres, extent), Tally(len(start), pieces.offset), _Changed()
-        for piece in pieces:
-            mine = np.maximum(near.labels(piece), 0)
-            changed.note(piece.at.start, labels[piece.at], mine)
-            labels[piece.at] = mine
-            tally.add(piece, mine)
-        n_passes += 1
-        refilled: list[int] = []
-        if (tally.sizes == 0).any():
-            refilled = _refill(pieces, near, labels, tally)
-            n_passes += 1
-        if not changed.remains(labels, refilled):
-            break
-        new = tally.centroids()
-        moved = float(np.square(np.where(new.seen & centres.seen, new.values - centres.values, 0.0)).sum())
-        known_alike = bool((new.seen == centres.seen).all())
-        centres = new
-        if tol > 0 and moved <= tol and known_alike:
-            break
-    return Passed(labels, centres, tally.sizes, n_passes)
-
-
-class _Changed:
-    """Which rows changed their label in a pass, as far as they are few: what a refill gives back has not."""
-
-    def __init__(self) -> None:
-        self._number, self._before = 0, dict[int, int]()
-
-    def note(self, start: int, old: IntArray, new: IntArray) -> None:
-        at = np.flatnonzero(old != new)
-        self._number += len(at)
-        if self._number <= _FEW:
-            self._before |= {start + int(k): int(old[k]) for k in at}
-
-    def remains(self, labels: IntArray, refilled: list[int]) -> bool:
-        if self._number > _FEW or any(row not in self._before for row in refilled):
-            return True
-        return any(labels[row] != old for row, old in self._before.items())
-
-
-def _refill(pieces: Pieces, near: Nearest, labels: IntArray, tally: Tally) -> list[int]:
-    """Rows that fit worst, one for every empty cluster; labels and sums are changed in place, and the rows are told."""
-    most = int((tally.sizes == 0).sum()) + _SPARE
-    worst = _Worst(most)
-    for piece in pieces:
-        each = near.distances(piece)
-        own = each[np.arange(len(each)), np.maximum(nearest(each), 0)]
-        worst.add(piece, np.where(np.isnan(own), np.inf, own))
-    for k in np.flatnonzero(tally.sizes == 0):
-        for row in worst.rows:
-            old = int(labels[row.index])
-            if not row.taken and (old < 0 or tally.sizes[old] > 1):
-                row.taken = True
-                tally.move(row.cells, row.there, old, int(k))
-                labels[row.index] = k
-                break
-    return [row.index for row in worst.rows if row.taken]
-
-
-class _Row:
-    """A row that was kept."""
-
-    def __init__(self, index: int, far: float, cells: FloatArray, there: FloatArray | None) -> None:
-        self.index, self.far, self.cells, self.there, self.taken = index, far, cells, there, False
-
-
-class _Worst:
-    """The rows that are farthest away, the farthest first, of equals the first."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.rows: list[_Row] = []
-
-    def add(self, piece: Piece, far: FloatArray) -> None:
-        order = np.argsort(-far, kind="stable")[: self._most]
-        if len(self.rows) == self._most:
-            order = order[far[order] > self.rows[-1].far]
-        for k in order:
-            there = None if piece.there is None else piece.there[:, k].copy()
-            self.rows.append(_Row(piece.at.start + int(k), float(far[k]), piece.cells[:, k].copy(), there))
-        self.rows = sorted(self.rows, key=lambda row: (-row.far, row.index))[: self._most]
-
-
-def small_type(n_clusters: int) -> np.dtype[Any]:
-    """The smallest type that holds labels of so many clusters, and −2."""
-    return np.dtype(np.int16 if n_clusters < np.iinfo(np.int16).max else np.int32)
-
-
-class Marked(NamedTuple):
-    """Labels of all rows, sizes, and by cluster and feature cells and squares around the centres."""
 
     labels: IntArray
     sizes: IntArray
@@ -289,49 +287,68 @@ class Marked(NamedTuple):
     squares: FloatArray
 
 
-def squares_in_a_pass(pieces: Pieces, centres: MaskedCentroids, label: Labeller) -> Marked:
-    """One pass that labels rows, and sums the squares of their cells around the centres."""
+def squares_around(rows: Rows, centres: MaskedCentroids, label: Labeller) -> Squares:
+    """Read all rows once: label them, and add up the squares of their values around the centres."""
     n_clusters = len(centres)
-    labels = np.full(pieces.n_rows, -1, dtype=small_type(n_clusters))
+    labels = np.full(rows.n_rows, -1, dtype=small_type(n_clusters))
     sizes, counts, squares = np.zeros(n_clusters), np.zeros(centres.values.shape), np.zeros(centres.values.shape)
-    shifted, apart = np.where(centres.seen, centres.values - pieces.offset, 0.0).T.copy(), np.empty(0)
-    for piece in pieces:
-        mine = label(piece)
-        labels[piece.at] = mine
-        member = np.equal(mine, np.arange(n_clusters)[:, None]).astype(np.float64)
-        sizes += member.sum(axis=1)
-        if apart.shape != piece.cells.shape:
-            apart = np.empty(piece.cells.shape)
-        np.take(shifted, mine, axis=1, out=apart, mode="clip")  # rows of no cluster are not in any sum
-        np.subtract(piece.cells, apart, out=apart)
-        if piece.there is not None:
-            apart *= piece.there
-            counts += member @ piece.there.T
-        np.square(apart, out=apart)
-        squares += member @ apart.T
-    if not counts.any():
-        counts += sizes[:, None]
-    return Marked(
-        labels, sizes.astype(np.intp), np.where(centres.seen, counts, 0.0), np.where(centres.seen, squares, 0.0)
-    )
+    shifted = np.where(centres.seen, centres.values - rows.offset, 0.0)
+    for piece in rows.pieces(n_clusters):
+        labels[piece.at] = own = label(piece)
+        members = membership(own, n_clusters)
+        n_rows = members.sum(axis=1)
+        sizes += n_rows
+        residuals = shifted.take(own, axis=0, mode="clip")  # rows of no cluster are in no sum
+        np.subtract(piece.cells.T, residuals, out=residuals)
+        if piece.there is None:
+            counts += n_rows[:, None]
+        else:
+            residuals *= piece.there.T
+            counts += members @ piece.there.T
+        squares += members @ np.square(residuals, out=residuals)
+    seen = centres.seen
+    return Squares(labels, sizes.astype(np.intp), np.where(seen, counts, 0.0), np.where(seen, squares, 0.0))
 
 
-class Labeller(Protocol):
-    """Whatever gives the rows of a piece their labels."""
-
-    def __call__(self, piece: Piece, /) -> IntArray:
-        """One label per row, −1 for none."""
+def small_type(n_clusters: int) -> np.dtype[Any]:
+    """Return the smallest type that holds labels of this many clusters, and −2."""
+    return np.dtype(np.int16 if n_clusters < np.iinfo(np.int16).max else np.int32)
 
 
-def renamed(labels: IntArray, names: IntArray) -> IntArray:
-    """``names[labels]`` in a small type, where label −1 and below stay −1; without a large index on the way."""
-    kind = small_type(int(names.max(initial=0)) + 1)
-    result, table = np.empty(len(labels), dtype=kind), np.append(names, -1).astype(kind)
-    for some in in_turn(len(labels)):
-        result[some] = table[np.maximum(labels[some], -1)]
+def relabelled(labels: IntArray, new: IntArray) -> IntArray:
+    """Return ``new[labels]`` in a small type; negative labels stay as they are."""
+    kind = small_type(int(new.max(initial=0)) + 1)
+    result, table = np.empty(len(labels), dtype=kind), np.append(new, -1).astype(kind)
+    for at in _in_turn(len(labels)):
+        result[at] = np.where(labels[at] < 0, labels[at], table[np.maximum(labels[at], -1)])
     return result
 
 
-def in_turn(n: int) -> Iterator[slice]:
-    """Some rows at a time, where there is little to compute for each."""
-    return (slice(start, min(start + _AT_A_TIME, n)) for start in range(0, n, _AT_A_TIME))
+def sizes_of(labels: IntArray, n_clusters: int) -> IntArray:
+    """Return the number of rows of each cluster; negative labels belong to none."""
+    sizes = np.zeros(n_clusters, dtype=np.intp)
+    for at in _in_turn(len(labels)):
+        sizes += np.bincount(labels[at][labels[at] >= 0], minlength=n_clusters)
+    return sizes
+
+
+def pair_counts(labels: IntArray, others: IntArray, n_others: int) -> tuple[IntArray, IntArray]:
+    """Return the pairs (label, other label) that rows have, as ``label * n_others + other``, and their numbers of rows."""
+    keys = np.zeros(0, dtype=np.intp)
+    counts = np.zeros(0, dtype=np.intp)
+    for at in _in_turn(len(labels)):
+        more, times = np.unique(pair_keys(labels[at], others[at], n_others), return_counts=True)
+        keys, place = np.unique(np.concatenate([keys, more]), return_inverse=True)
+        counts = np.bincount(place, weights=np.concatenate([counts, times])).astype(np.intp)
+    known = keys >= 0
+    return keys[known], counts[known]
+
+
+def pair_keys(labels: IntArray, others: IntArray, n_others: int) -> IntArray:
+    """Return one number for each pair of labels, −1 where one of the two is negative."""
+    keys = labels.astype(np.intp) * n_others + others
+    return np.where((labels >= 0) & (others >= 0), keys, -1)
+
+
+def _in_turn(n: int) -> Iterator[slice]:
+    return (slice(start, min(start + _LABELS_AT_A_TIME, n)) for start in range(0, n, _LABELS_AT_A_TIME))

@@ -74,7 +74,7 @@ def in_units(cells: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatAr
     return np.clip(result, -LARGEST, LARGEST, out=result)
 
 
-def statistics_of(rows: FloatArray, observed: BoolArray, way: str) -> Statistics:
+def statistics_of(rows: FloatArray, observed: BoolArray, way: str | None) -> Statistics:
     """What one participant says about its columns; every column has a filled cell."""
     parts = [_statistics_of(rows[:, some], observed[:, some], way) for some in by_columns(*rows.shape)]
     return Statistics(
@@ -86,7 +86,7 @@ def _joined(parts: Sequence[FloatArray | None]) -> Any:
     return None if parts[0] is None else np.concatenate([part for part in parts if part is not None], axis=-1)
 
 
-def _statistics_of(rows: FloatArray, observed: BoolArray, way: str) -> Statistics:
+def _statistics_of(rows: FloatArray, observed: BoolArray, way: str | None) -> Statistics:
     count = observed.sum(axis=0).astype(np.float64)
     held = np.where(observed, rows, 0.0)
     mean = held.sum(axis=0) / np.maximum(count, 1.0)

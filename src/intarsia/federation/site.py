@@ -12,7 +12,7 @@ from pathlib import Path
 from intarsia._files import write_atomically
 from intarsia.exceptions import ProtocolError, ReleaseError, SettingError
 from intarsia.federation.site_settings import LocalSettings, read_settings
-from intarsia.participant import Gate, Responder, participant_for
+from intarsia.participant import Gate, Participant
 from intarsia.participant.registry import clusterer_from_text
 from intarsia.privacy.journal import Journal
 from intarsia.protocol import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode
@@ -39,16 +39,16 @@ def open_rows(name: str, settings: LocalSettings) -> Opened:
     )
 
 
-def participant_of(settings: LocalSettings, opened: Opened, journal: Journal | None = None) -> Responder:
+def participant_of(settings: LocalSettings, opened: Opened, journal: Journal | None = None) -> Participant:
     """Return the participant with this table, and its own release rules; the journal lists what leaves."""
     gate = Gate(settings.release, journal)
     local = clusterer_from_text(settings.local)
-    return participant_for(opened.hold(settings.missing), local, settings.metric, settings.missing, gate)
+    return Participant(opened.hold(settings.missing), local, settings.metric, settings.missing, gate)
 
 
 def load_participant(
     name: str, settings: LocalSettings, journal: Journal | None = None
-) -> tuple[Responder, Ids | None]:
+) -> tuple[Participant, Ids | None]:
     """Return the participant with its table, and its row IDs."""
     opened = open_rows(name, settings)
     return participant_of(settings, opened, journal), opened.ids

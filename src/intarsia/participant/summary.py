@@ -1,102 +1,76 @@
-"""What leaves a participant about its local clusters: centroids and counts, and where asked for densities and boxes."""
+"""What a participant releases about its local clusters beside centroids and counts: densities, their fidelity, and boxes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from intarsia.core.centroids import centroids_of_rows
-from intarsia.core.densities.base import Clustered, Density, family_of, fit_densities
+from intarsia.core.densities import Clustered, Density, family_of, fit_densities
 from intarsia.core.densities.fidelity import Fidelity, fidelity
-from intarsia.core.features import FeatureSpace, indicators
-from intarsia.core.randomness import stream
-from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.participant.clusterers import Chosen
-from intarsia.privacy.gate import Gate
-from intarsia.protocol import LocalSummary, Moments, Summarize
+from intarsia.core.rows import Rows
+from intarsia.core.types import FloatArray, IntArray
+from intarsia.participant.samples import Sample
+from intarsia.protocol import Summarize
 from intarsia.protocol.densities import packed
-from intarsia.tables.frame import Table
 
 MOST_PROXIES = 1000
 
 
-def summarize(
-    table: Table,
-    rows: FloatArray,
-    chosen: Chosen,
-    request: Summarize,
-    moments: Moments | None,
-    levels: Mapping[str, tuple[str, ...]],
-    gate: Gate,
-) -> LocalSummary:
-    """The summary of these clusters of the rows of a table in numbers; ``levels`` are those of its categories."""
-    labels = chosen.labels
-    n_clusters = int(labels.max(initial=-1)) + 1
-    whole = centroids_of_rows(rows, table.observed, labels, n_clusters)
-    centroids = gate.hide(whole, table.observed.sum(axis=0))
-    clusters = Clustered.of_arrays(
-        rows,
-        table.observed,
-        labels,
-        centroids=whole,
-        released=centroids,
-        names=table.names,
-        categories=categories_of(table.names, levels),
-    )
-    densities = closeness = low = high = None
-    if request.density is not None:
-        fitted = fit_densities(clusters, gate.density(request.density))
-        densities = tuple(packed(density, family_of(request.density)) for density in fitted)
+class SummaryInput(NamedTuple):
+    """Local clusters as they are released, and the rows in the forms that a summary needs.
+
+    ``exact`` returns the rows of the clusters with an offset of 0. ``sample`` and ``drawn`` are the rows in memory that
+    proxies are compared with, and their positions. ``fewest`` is the number of rows that a released number must describe.
+    """
+
+    clusters: Clustered
+    exact: Callable[[], Rows]
+    sample: Sample
+    drawn: IntArray
+    fewest: int
+
+
+def details_of(
+    given: SummaryInput, request: Summarize, density: str | None, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Return the fields of a summary that the request asks for in addition: densities, fidelity, low and high."""
+    details: dict[str, Any] = {}
+    if density is not None:
+        clusters = given.clusters
+        family = family_of(density)
+        if family.exact_cells:
+            clusters = replace(clusters, rows=given.exact())
+        fitted = fit_densities(clusters, density)
+        details["densities"] = tuple(packed(each, family) for each in fitted)
         if request.n_proxies > 0:
-            rng = stream(request.seed, table.owner, "fidelity")
-            found = [
-                closeness_of(*_rows_of(clusters, table, rows, k), density, rng, request.n_proxies, gate)
-                for k, density in enumerate(fitted)
-            ]
-            closeness = np.array(found, dtype=np.float64).reshape(-1, 4)
+            details["fidelity"] = _fidelity(given, fitted, min(request.n_proxies, MOST_PROXIES), rng)
     if request.bounding_boxes:
-        low, high = np.zeros(centroids.values.shape), np.zeros(centroids.values.shape)
-        for k in range(n_clusters):
-            inside, there = _rows_of(clusters, table, rows, k)
-            low[k, centroids.seen[k]] = np.where(there, inside, np.inf).min(axis=0)
-            high[k, centroids.seen[k]] = np.where(there, inside, -np.inf).max(axis=0)
-    return LocalSummary(
-        features=table.names,
-        n_rows=len(rows),
-        filled=table.observed.sum(axis=0),
-        levels=dict(levels),
-        values=centroids.values,
-        counts=centroids.counts,
-        sizes=np.bincount(labels[labels >= 0], minlength=n_clusters),
-        clarity=chosen.clarity,
-        densities=densities,
-        fidelity=closeness,
-        low=low,
-        high=high,
-        moments=moments,
-    )
+        details["low"], details["high"] = _boxes(replace(given.clusters, rows=given.exact()))
+    return details
 
 
-def closeness_of(
-    rows: FloatArray, observed: BoolArray, density: Density, rng: np.random.Generator, n_proxies: int, gate: Gate
-) -> Fidelity:
-    """How close proxies are to a cluster's rows; nothing where too few of them are complete."""
-    if observed.all(axis=1).sum() < gate.fewest:
-        return Fidelity(*[float("nan")] * 4)
-    return fidelity(rows, observed, density, rng, min(n_proxies, MOST_PROXIES))
+def _fidelity(given: SummaryInput, densities: list[Density], n_proxies: int, rng: np.random.Generator) -> FloatArray:
+    """Return how close proxies are to the sampled rows of each cluster; NaN where too few of them are complete."""
+    values, labels, result = given.sample.values, given.clusters.labels[given.drawn], []
+    for k, density in enumerate(densities):
+        at = np.ix_(labels == k, given.clusters.released.seen[k])
+        rows, observed = values[at], given.sample.observed[at]
+        if observed.all(axis=1).sum() < given.fewest:
+            result.append(Fidelity(*[float("nan")] * 4))
+        else:
+            result.append(fidelity(rows, observed, density, rng, n_proxies))
+    return np.array(result, dtype=np.float64).reshape(-1, 4)
 
 
-def categories_of(names: Sequence[str], levels: Mapping[str, tuple[str, ...]]) -> dict[str, IntArray]:
-    """Return the features of each column of categories."""
-    space = FeatureSpace(tuple(names))
-    return {
-        column: space.index([name for name in indicators({column: of_column}) if name in space])
-        for column, of_column in levels.items()
-    }
-
-
-def _rows_of(clusters: Clustered, table: Table, rows: FloatArray, k: int) -> tuple[FloatArray, BoolArray]:
-    """Return the rows of cluster k over its released features, and which values are observed."""
-    at = np.ix_(clusters.labels == k, clusters.released.seen[k])
-    return rows[at], table.observed[at]
+def _boxes(clusters: Clustered) -> tuple[FloatArray, FloatArray]:
+    """Return the smallest and largest value of each cluster and feature, 0 where it is suppressed."""
+    released = clusters.released.seen
+    low, high = np.full(released.shape, np.inf), np.full(released.shape, -np.inf)
+    for k, cells, observed in clusters.parts():
+        for side, extreme, nothing in ((low, np.minimum, np.inf), (high, np.maximum, -np.inf)):
+            values = cells if observed is None else np.where(observed > 0, cells, nothing)
+            side[k] = extreme(side[k], extreme.reduce(values, axis=1))
+    return np.where(released, low, 0.0), np.where(released, high, 0.0)

@@ -36,7 +36,7 @@ def check_can_start(estimator: Any) -> None:
         )
 
 
-class Started:
+class WarmStarted:
     """An estimator that begins at given centres; ``fit_predict`` as usual."""
 
     def __init__(self, estimator: Any, start: FloatArray, max_iter: int) -> None:

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from intarsia.core.types import BoolArray, IntArray
+from intarsia.core.disclosure import hidden_entries, hidden_sizes
+from intarsia.core.types import IntArray
 from intarsia.exceptions import ProtocolError, ReleaseError, quote
 from intarsia.privacy.journal import ASKED, Journal, LockedJournal, digest_of
 from intarsia.privacy.policy import OPEN, ReleasePolicy
@@ -36,11 +37,6 @@ class Cells(NamedTuple):
 
     n_rows: int
     filled: IntArray
-
-    @classmethod
-    def of(cls, observed: BoolArray) -> Cells:
-        """Count the observed values of rows × features."""
-        return cls(len(observed), observed.sum(axis=0))
 
 
 @dataclass
@@ -152,8 +148,6 @@ def suppress(context: Context, reply: Reply) -> Reply:
 
 
 def _without_small(context: Context, part: Any) -> Any:
-    from intarsia.privacy.gate import hidden_entries, hidden_sizes
-
     fewest, cells, sizes, counts = context.policy.min_cluster_size, context.cells, part.sizes, part.counts
     hidden = hidden_sizes(sizes, fewest, cells.n_rows - int(sizes.sum()))
     context.suppressed["clusters"] += int(hidden.sum())

@@ -18,7 +18,7 @@ from joblib.externals.loky.process_executor import BrokenProcessPool
 
 from intarsia.core.distances import Metric
 from intarsia.exceptions import LocalAlgorithmError, SettingError
-from intarsia.participant import Gate, Responder, participant_for
+from intarsia.participant import Gate, Participant
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import Failure, Reply, Request
 from intarsia.runtime.contract import OnReply, Runtime, check_known, check_unique
@@ -41,9 +41,9 @@ class Joining(NamedTuple):
     missing: str
     rules: ReleasePolicy
 
-    def participant(self) -> Responder:
+    def participant(self) -> Participant:
         """Create the participant."""
-        return participant_for(self.table, self.local, self.metric, self.missing, Gate(self.rules))
+        return Participant(self.table, self.local, self.metric, self.missing, Gate(self.rules))
 
 
 class _Task(NamedTuple):
@@ -214,7 +214,7 @@ def _explained() -> Iterator[None]:
         raise
 
 
-_participants: dict[str, Responder] = {}  # of a worker process
+_participants: dict[str, Participant] = {}  # of a worker process
 
 
 def _join(one: Joining) -> None:

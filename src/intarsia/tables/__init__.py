@@ -8,7 +8,7 @@ from intarsia.tables import arrow, csv, excel, parquet  # noqa: F401  (each regi
 from intarsia.tables.open import AnyTable, Opened, open_table
 from intarsia.tables.parquet import ParquetTable, scan_parquet
 from intarsia.tables.source import Source, register_source
-from intarsia.tables.streamed import StreamedTable, TablePieces
+from intarsia.tables.streamed import StreamedRows, StreamedTable
 from intarsia.tables.survey import kinds_in, open_stream
 
 __all__ = [
@@ -16,8 +16,8 @@ __all__ = [
     "Opened",
     "ParquetTable",
     "Source",
+    "StreamedRows",
     "StreamedTable",
-    "TablePieces",
     "kinds_in",
     "open_stream",
     "open_table",

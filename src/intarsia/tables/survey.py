@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 
 from intarsia.core.distances import LARGEST
-from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray
 from intarsia.core.units import Statistics
 from intarsia.tables.categories import MOST_LEVELS, Category, unusable_columns, why_not_levels
 from intarsia.tables.frame import CATEGORIES, NUMBERS, Table, check_magnitudes, check_not_empty
 from intarsia.tables.missing import blank_rows, missing_values
 from intarsia.tables.names import check_names
+from intarsia.tables.sample import LIMITS, Limits
 from intarsia.tables.source import TEXT, Source, batch_columns, numbers_of, words_of
 from intarsia.tables.streamed import StreamedTable
 
-_SAMPLE_ROWS, _SAMPLE_CELLS = 1 << 16, 1 << 22
 _MANY_LEVELS = 20 * MOST_LEVELS  # after which nobody counts on
 
 
@@ -52,12 +51,12 @@ class _Numbers:
         return len(cells)
 
 
-def open_stream(source: Source, owner: str, missing: str = "observed") -> StreamedTable:
+def open_stream(source: Source, owner: str, missing: str = "observed", limits: Limits = LIMITS) -> StreamedTable:
     """Go through a table once: what its columns hold, or what stands in the way of taking part."""
     check_names(source.columns, owner)
     n_rows = len(source)
     check_not_empty(owner, n_rows, len(source.columns))
-    survey = _Survey(source, owner)
+    survey = _Survey(source, owner, limits)
     if refused := survey.refused():
         raise unusable_columns({owner: refused})
     survey.go()
@@ -81,15 +80,13 @@ def kinds_in(source: Source, owner: str) -> dict[str, str]:
 class _Survey:
     """The first pass."""
 
-    def __init__(self, source: Source, owner: str) -> None:
+    def __init__(self, source: Source, owner: str, limits: Limits = LIMITS) -> None:
         self._texts = {name for name, kind in source.kinds.items() if kind == TEXT}
         self.kinds = kinds = {name: CATEGORIES if kind == TEXT else kind for name, kind in source.kinds.items()}
         self._source, self._owner = source, owner
         self._numbers = {name: _Numbers() for name, kind in kinds.items() if kind == NUMBERS}
         self._words: dict[str, Counter[str]] = {name: Counter() for name, kind in kinds.items() if kind == CATEGORIES}
-        n, d = len(source), len(kinds)
-        size = min(n, _SAMPLE_ROWS, max(2048, _SAMPLE_CELLS // d))
-        self._drawn = np.sort(stream(0, "sample of rows").choice(n, size, replace=False))
+        self._limits, self._drawn = limits, limits.drawn(len(source), len(kinds))
         self._kept: dict[str, list[Any]] = {name: [] for name in kinds}
         self._top = self._blank = 0
 
@@ -167,6 +164,7 @@ class _Survey:
             self._blank,
             self._drawn,
             sample,
+            self._limits,
         )
 
     def refused(self) -> dict[str, str]:

@@ -1,0 +1,385 @@
+"""A participant: answers requests about its private rows with summaries, and keeps the labels for their owner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatchmethod
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, merge
+from intarsia.core.densities import Clustered
+from intarsia.core.distances import Metric
+from intarsia.core.features import FeatureSpace, indicators
+from intarsia.core.grouping.agglomeration import renumber
+from intarsia.core.kmeans import Fit, lloyd
+from intarsia.core.mixture import likeliest
+from intarsia.core.randomness import stream
+from intarsia.core.rows import Labeller, Nearest, means, relabelled, sizes_of, squares_around
+from intarsia.core.types import IntArray
+from intarsia.core.units import Statistics, choose_units, own_units
+from intarsia.exceptions import (
+    IntarsiaError,
+    LocalAlgorithmError,
+    MissingCellsError,
+    ProtocolError,
+    TooFewRowsError,
+)
+from intarsia.participant.choose_k import Chosen, choose_labels
+from intarsia.participant.clusterers import Clusterer, clusterer_for
+from intarsia.participant.incoming import Incoming, units_of
+from intarsia.participant.refine import CentroidSet, Round, gathered, labelled_by_nearest, refine_sets
+from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units
+from intarsia.participant.summary import SummaryInput, details_of
+from intarsia.privacy.gate import Gate
+from intarsia.privacy.pipeline import Cells
+from intarsia.protocol import (
+    Assign,
+    Columns,
+    Describe,
+    Description,
+    Failure,
+    Label,
+    Labelled,
+    LocalSummary,
+    Moments,
+    Refine,
+    Refinement,
+    Reply,
+    Request,
+    Summarize,
+    encode,
+)
+from intarsia.protocol.refine import MOST_ITERATIONS
+from intarsia.tables import AnyTable
+from intarsia.tables.held import HeldRows, HeldTable, hold
+from intarsia.tables.sample import LIMITS, Limits
+
+_MOST_TRIED = 50  # numbers of clusters that are tried if nobody knows K
+_TOLERANCE = 1e-4  # of the mean variance: centres that move less in a pass over a large table have converged
+
+
+class _LocalClusters(NamedTuple):
+    """The local clusters of all rows, in the units that they were found in."""
+
+    fit: Fit
+    clarity: float | None
+
+
+class _Summarized(NamedTuple):
+    """Labels of the last summary.
+
+    ``shown`` are for the owner. ``assigned`` say which cluster each row follows when clusters are grouped: suppressed rows
+    follow the nearest cluster, noise none. ``counted`` are those that released sizes are counted from.
+    """
+
+    shown: IntArray
+    assigned: IntArray
+    counted: IntArray
+
+
+class Participant:
+    """Holds private rows and clusters them. ``handle`` is the only access: neither rows nor labels leave by it.
+
+    A table that is larger than the sample (see :class:`~intarsia.tables.sample.Limits`) is clustered by the best of several
+    k-means on the sample, followed by exact iterations over all rows. It does not matter whether the table is in memory.
+    """
+
+    def __init__(
+        self,
+        table: AnyTable,
+        local: Any = None,
+        metric: Metric = "euclidean",
+        missing: str = "observed",
+        gate: Gate | None = None,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self.name = table.owner
+        self.last_error: Exception | None = None
+        self._gate = Gate() if gate is None else gate
+        self._suppression = self._gate.suppression
+        self._metric = metric
+        self._clusterer = clusterer_for(local, MissingValues(missing, discreet=self._gate.is_discreet))
+        held = hold(table, all_rows=self._clusterer.needs_all_rows, limits=limits)
+        _check_in_memory(held, self._clusterer)
+        self._table = self._released(held)
+        if local is None:  # the order of the rows must not matter; an estimator gets the rows as they are
+            self._table = self._table.in_canonical_order()
+        self._incoming = Incoming(self.name, len(held), self._table.levels)
+        self._labels: IntArray | None = None
+        self._summarized: _Summarized | None = None
+        self._clustered: dict[bytes, _LocalClusters] = {}
+
+    def _released(self, table: HeldTable) -> HeldTable:
+        """Return the table without levels and columns that too few rows have."""
+        self._suppression.check_rows(table.owner, len(table))
+        table = table.with_levels(self._suppression.kept_levels(table.counted))
+        return table.without(self._suppression.sparse_columns(table.owner, table.filled))
+
+    @property
+    def labels(self) -> IntArray | None:
+        """The global cluster of each row, in the order of the owner's table. No message carries it."""
+        return None if self._labels is None else self._table.in_given_order(self._labels)
+
+    @property
+    def local_labels(self) -> IntArray | None:
+        """The local cluster of each row, in the order of the owner's table; −1 for rows in none."""
+        if self._summarized is None:
+            return None
+        return self._table.in_given_order(np.maximum(self._summarized.shown, -1))
+
+    def handle(self, request: Request) -> Reply:
+        """Answer a request, or return a failure: in names and counts only, whatever went wrong."""
+        self.last_error = None
+        try:
+            self._gate.admit(request)
+            rows = self._layout(request)
+            answer = self._answer(request, rows)
+            return self._gate.release(request, answer, Cells(rows.n_rows, rows.counts))
+        except IntarsiaError as error:
+            self.last_error = error
+            failure = Failure(error=type(error).__name__, message=_with_name(self.name, error))
+        except Exception as error:  # noqa: BLE001  (the text of another library's error may contain values)
+            self.last_error = error
+            kind, what = type(error).__name__, type(request).__name__
+            message = f"participant {self.name!r} failed with a {kind} while answering {what}"
+            failure = Failure(error=LocalAlgorithmError.__name__, message=message)
+        return self._gate.pipeline.record(request, failure)
+
+    def _layout(self, request: Any) -> HeldRows:
+        """Return all rows in the common columns and units of a request; in its own if the request has none."""
+        columns: Columns | None = getattr(request, "columns", None)
+        if columns is None:
+            return self._table.rows()
+        self._incoming.check_levels(columns)
+        return self._table.rows(columns.levels, self._units(columns))
+
+    def _units(self, columns: Columns | None) -> Units | None:
+        if columns is None:
+            return None
+        n_features = len(self._table.names) + sum(len(columns.levels[name]) for name in self._table.levels)
+        return self._incoming.units(columns, n_features)
+
+    @singledispatchmethod
+    def _answer(self, request: Any, rows: HeldRows) -> Reply:  # noqa: ARG002
+        raise ProtocolError(f"a {type(request).__name__} is not a request")
+
+    @_answer.register
+    def _(self, request: Describe, rows: HeldRows) -> Reply:
+        table, moments = self._table, None
+        if request.scale is not None:
+            numbers = FeatureSpace(rows.names).index(table.names)
+            moments = _moments(rows.statistics(request.scale), numbers)
+        return Description(features=table.names, levels=table.levels, n_rows=len(table), moments=moments)
+
+    @_answer.register
+    def _(self, request: Summarize, rows: HeldRows) -> Reply:
+        levels = None if request.columns is None else request.columns.levels
+        clustered, units, moments = rows, self._units(request.columns), None
+        if request.columns is None:  # one round: cluster in one's own units; the coordinator computes common ones
+            units, moments = self._own_units(rows, request.scale)
+            clustered = rows if units is None else self._table.rows(units=units)
+        key = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False, n_proxies=0))
+        if key not in self._clustered:  # the same request again gets the same answer without a new clustering
+            self._clustered = {key: self._cluster(clustered, units, request)}
+        fit, clarity = self._clustered[key]
+        released = self._settled(clustered, fit)
+        if rows is not clustered:  # the summary is in the units of the table
+            tally = means(rows, released.labels, len(released.sizes))
+            released = Fit(released.labels, tally.centroids(), tally.sizes, 0)
+        names, groups = rows.names, self._categories(rows.names)
+        hidden = self._suppression.hide(released.centres, rows.counts)
+        given = SummaryInput(
+            Clustered(rows, released.labels, released.sizes, released.centres, hidden, names, groups),
+            lambda: self._table.rows(levels, self._units(request.columns), centred=False),
+            self._sample(rows, self._units(request.columns)),
+            rows.drawn,
+            self._suppression.fewest,
+        )
+        density = None if request.density is None else self._gate.density(request.density)
+        return LocalSummary(
+            features=rows.names,
+            n_rows=rows.n_rows,
+            filled=rows.counts,
+            levels=dict(self._table.levels),
+            values=hidden.values,
+            counts=hidden.counts,
+            sizes=released.sizes,
+            clarity=clarity,
+            moments=moments,
+            **details_of(given, request, density, stream(request.seed, self.name, "fidelity")),
+        )
+
+    def _own_units(self, rows: HeldRows, scale: str | None) -> tuple[Units | None, Moments | None]:
+        """Return units from the participant's own statistics, and these statistics."""
+        kinds = FeatureSpace(rows.names).mask(indicators(self._table.levels))
+        units, moments = own_units(kinds), None
+        if scale is not None:
+            statistics = rows.statistics(scale)
+            moments, units = _moments(statistics), choose_units(statistics, scale, kinds)
+        return units_of(units.shift, units.scale), moments
+
+    def _cluster(self, rows: HeldRows, units: Units | None, request: Summarize) -> _LocalClusters:
+        """Cluster all rows; of a large table first the sample, then all rows from the centres found there."""
+        sample = self._sample(rows, units)
+        labels, clarity = self._cluster_sample(sample, request)
+        n_clusters = int(labels.max(initial=-1)) + 1
+        if sample.n_rows == rows.n_rows:
+            every = np.empty(rows.n_rows, dtype=np.intp)
+            every[rows.drawn] = labels
+            tally = means(rows, every, n_clusters)
+            return _LocalClusters(Fit(every, tally.centroids(), tally.sizes, 0), clarity)
+        found = centroids_of_rows(sample.values, sample.observed, labels, n_clusters)
+        start = np.where(found.seen, found.values, rows.mean)  # every centre knows all features
+        statistics = rows.statistics(None)
+        variances = statistics.m2 / np.maximum(statistics.count, 1.0)
+        mean = float(np.mean(variances if units is None else variances / np.square(units.scale)))
+        fit = lloyd(rows, MaskedCentroids.of(start, np.ones_like(start)), tol=_TOLERANCE * mean)
+        used = fit.sizes > 0
+        if not used.all():  # fewer different rows than clusters
+            new = np.full(n_clusters, -1, dtype=np.intp)
+            new[used] = renumber(np.flatnonzero(used))
+            fit = Fit(relabelled(fit.labels, new), fit.centres.take(used), fit.sizes[used], fit.n_iter)
+        return _LocalClusters(fit, clarity)
+
+    def _sample(self, rows: HeldRows, units: Units | None) -> Sample:
+        sample, filled = rows.sample(), {name: n / len(self._table) for name, n in self._table.filled.items()}
+        return Sample(sample.values, sample.observed, filled, tuple(self._categories(rows.names).values()), units)
+
+    def _categories(self, names: Sequence[str]) -> dict[str, IntArray]:
+        """Return the features of each category, by the name of its column."""
+        space = FeatureSpace(tuple(names))
+        return {
+            column: space.index([name for name in indicators({column: levels}) if name in space])
+            for column, levels in self._table.levels.items()
+        }
+
+    def _cluster_sample(self, sample: Sample, request: Summarize) -> Chosen:
+        rng = stream(request.seed, self.name, "summarize")
+        if self._clusterer.chooses_k:
+            return Chosen(self._clusterer.cluster(sample, 0, rng), None)
+        if request.n_local_clusters is None:
+            most = request.max_local_clusters
+            most = most if request.n_clusters is not None else min(most, _MOST_TRIED)
+            return choose_labels(self._clusterer, sample, request.n_clusters, most, rng)
+        n_used = len(self._clusterer.missing.used(sample))
+        if request.n_local_clusters > n_used:
+            raise TooFewRowsError(
+                f"participant {self.name!r} was asked for {request.n_local_clusters} clusters of "
+                + ("fewer rows. " if self._gate.is_discreet else f"{n_used} row(s). ")
+                + "Hint: ask for fewer local clusters, or exclude participants with so few rows."
+            )
+        return Chosen(self._clusterer.cluster(sample, request.n_local_clusters, rng), None)
+
+    def _settled(self, rows: HeldRows, found: Fit) -> Fit:
+        """Return the clusters as they may be released; keep the labels for the owner and for later groups."""
+        noise, outside = found.labels == NOISE, rows.n_rows - int(found.sizes.sum())
+        new = self._suppression.settle(found.sizes, outside, rows.extent, lambda: found.centres)
+        n_clusters, labels = int(new.max(initial=-1)) + 1, found.labels
+        if (new != np.arange(len(new))).any():
+            new = _by_first_row(new, found.labels[rows.drawn])
+            labels = relabelled(labels, np.where(new >= 0, new, LEFT_OUT))
+        fit = self._gathered(rows, Fit(labels, *_merged(found, new, n_clusters), 0))
+        assigned = fit.labels
+        if n_clusters and (left_out := fit.labels == LEFT_OUT).any():
+            assigned = labelled_by_nearest(rows, fit.labels, left_out, fit.centres)
+        assigned = np.maximum(assigned, NOISE)
+        counted = assigned
+        if n_clusters and self._suppression.are_few(int((assigned < 0).sum())):
+            counted = gathered(rows, Fit(assigned, *_tallied(rows, assigned, n_clusters), 0)).labels
+        self._summarized = _Summarized(np.where(noise, NOISE, fit.labels), np.where(noise, NOISE, assigned), counted)
+        return fit
+
+    def _gathered(self, rows: HeldRows, fit: Fit) -> Fit:
+        """Count few rows outside all clusters with the nearest one, if the release policy merges small clusters."""
+        outside = rows.n_rows - int(fit.sizes.sum())
+        return gathered(rows, fit) if len(fit.sizes) and self._suppression.gathers(outside) else fit
+
+    @_answer.register
+    def _(self, request: Refine, rows: HeldRows) -> Reply:
+        self._incoming.check_sets(request)
+        sets = [CentroidSet(*self._incoming.centres(sent, len(rows.names))) for sent in request.rivals]
+        units, used = self._units(request.columns), None
+        if self._clusterer.missing.how == "drop":
+            used = np.zeros(rows.n_rows, dtype=np.bool_)
+            used[self._clusterer.missing.used(self._sample(rows, units))] = True
+
+        def refine(start: Any) -> Fit:
+            rng = stream(request.seed, self.name, "refine", request.round)
+            n_iter = min(request.max_iter, MOST_ITERATIONS)
+            return self._clusterer.refine(rows, lambda: self._sample(rows, units), start, n_iter, rng)
+
+        round_ = Round(self._metric, request.min_points, used, refine, lambda fit: self._gathered(rows, fit))
+        cells = Cells(rows.n_rows, rows.counts)
+        return Refinement(refined=refine_sets(rows, sets, round_, self._suppression, cells))
+
+    @_answer.register
+    def _(self, request: Label, rows: HeldRows) -> Reply:
+        centres, extent = self._incoming.centres(request.centres, len(rows.names))
+        label: Labeller = Nearest(rows, centres, extent, self._metric).labels
+        if request.gaussians is not None:
+            mixture, varies = self._incoming.mixture(request.gaussians, centres), extent.varies
+
+            def label(piece: Any, /) -> IntArray:
+                return likeliest(mixture, piece.cells.T + rows.offset, piece.observed, varies)
+
+        result = squares_around(rows, centres, label)
+        self._labels = result.labels
+        return Labelled(sizes=result.sizes, counts=result.counts, squares=result.squares)
+
+    @_answer.register
+    def _(self, request: Assign, rows: HeldRows) -> Reply:  # noqa: ARG002
+        last = self._summarized
+        self._incoming.check_groups(request, None if last is None else int(last.shown.max(initial=-1)) + 1)
+        assert last is not None
+        self._labels = relabelled(last.assigned, request.groups)
+        return Labelled(sizes=sizes_of(relabelled(last.counted, request.groups), request.n_groups))
+
+
+def _by_first_row(new: IntArray, labels: IntArray) -> IntArray:
+    """Return new clusters (−1: none) of old ones, numbered in the order in which the labelled rows have them."""
+    clusters = np.where(labels >= 0, new[labels], -1)
+    first = np.full(int(new.max()) + 1, len(labels))
+    np.minimum.at(first, clusters[clusters >= 0], np.flatnonzero(clusters >= 0))
+    rank = np.argsort(np.argsort(first, kind="stable"))
+    return np.where(new >= 0, rank[new], -1)
+
+
+def _merged(found: Fit, new: IntArray, n_clusters: int) -> tuple[MaskedCentroids, IntArray]:
+    sizes = np.bincount(new[new >= 0], weights=found.sizes[new >= 0], minlength=n_clusters).astype(np.intp)
+    if (new == np.arange(len(new))).all():
+        return found.centres, sizes
+    return merge(found.centres, new, n_clusters), sizes
+
+
+def _tallied(rows: HeldRows, labels: IntArray, n_clusters: int) -> tuple[MaskedCentroids, IntArray]:
+    tally = means(rows, labels, n_clusters)
+    return tally.centroids(), tally.sizes
+
+
+def _moments(s: Statistics, features: IntArray | slice = slice(None)) -> Moments:
+    """Return the statistics of some features as a message carries them."""
+    low, high, quantiles = (None if part is None else part[..., features] for part in (s.low, s.high, s.quantiles))
+    count, mean, m2 = s.count[features], s.mean[features], s.m2[features]
+    return Moments(count=count, mean=mean, m2=m2, low=low, high=high, quantiles=quantiles)
+
+
+def _check_in_memory(table: HeldTable, clusterer: Clusterer) -> None:
+    if not clusterer.needs_all_rows or table.in_memory:
+        return
+    if clusterer.chooses_k:
+        raise LocalAlgorithmError(
+            f"{clusterer.name} needs all rows of {table.owner!r} in memory, but this table is read in batches. "
+            "Hint: use local=None for this participant, or read the table into memory first."
+        )
+    raise MissingCellsError(
+        f"missing={clusterer.missing.how!r} needs all rows of {table.owner!r} in memory, but this table is read in batches. "
+        "Hint: use missing='observed', or read the table into memory first."
+    )
+
+
+def _with_name(name: str, error: IntarsiaError) -> str:
+    text = str(error)
+    return text if repr(name) in text else f"participant {name!r}: {text}"
