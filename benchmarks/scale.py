@@ -40,8 +40,7 @@ from intarsia.core.grouping.agglomeration import agglomerate
 from intarsia.core.grouping.local_centroids import LocalCentroids, objective
 from intarsia.core.grouping.method_a import method_a, method_a_seeds
 from intarsia.core.grouping.method_b import far_apart, method_b
-from intarsia.core.grouping.options import SearchOptions
-from intarsia.core.grouping.search import search_centroids
+from intarsia.core.grouping.search import SearchOptions, search_centroids
 from intarsia.core.kmeans import lloyd
 from intarsia.core.randomness import stream
 from intarsia.core.rows import ArrayRows

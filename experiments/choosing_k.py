@@ -19,7 +19,7 @@ from sklearn.metrics import adjusted_rand_score, pairwise_distances
 import intarsia
 from experiments.measuring import COLUMNS, FEDERATED, ONE_SHOT, Row
 from experiments.splits import Case, dim_split
-from intarsia.core.grouping.silhouettes import silhouettes_of_rows
+from intarsia.core.grouping.n_clusters import silhouettes_of_rows
 from intarsia.datasets import Split, mask_features, partition
 
 FEATURES, PARTIES, ROWS, MOST = 12, 3, 400, 20

@@ -27,8 +27,7 @@ from intarsia.core.densities.exact_force import exact_forces
 from intarsia.core.densities.force import sample_inside
 from intarsia.core.distances import Extent, extent_of
 from intarsia.core.grouping.agglomeration import LocalForces, agglomerate
-from intarsia.core.grouping.options import SearchOptions
-from intarsia.core.grouping.search import search_forces
+from intarsia.core.grouping.search import SearchOptions, search_forces
 from intarsia.core.randomness import stream
 from intarsia.results.metrics import aggregation_accuracy
 from intarsia.runtime.drive import drive

@@ -18,10 +18,10 @@ from intarsia.core.alignment import blend, without_own
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.distances import Extent
 from intarsia.core.grouping.aggregations import AGGREGATIONS
+from intarsia.core.grouping.certainty import margins
 from intarsia.core.grouping.local_centroids import LocalCentroids, by_size
-from intarsia.core.grouping.margins import margins
 from intarsia.core.grouping.objective import CentroidObjective
-from intarsia.core.grouping.options import Grouping, SearchOptions
+from intarsia.core.grouping.search import Grouping, SearchOptions
 from intarsia.core.randomness import stream
 from intarsia.core.types import IntArray
 from intarsia.protocol import Centres, Refined

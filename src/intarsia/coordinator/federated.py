@@ -13,30 +13,53 @@ import numpy as np
 from intarsia.coordinator.candidates import first_candidates
 from intarsia.coordinator.columns import check_connected
 from intarsia.coordinator.contract import Step
-from intarsia.coordinator.finishing import finish, finish_likeliest
+from intarsia.coordinator.finishing import AskedLabels, AskedLikeliest, ask_labels, finish, finish_likeliest
 from intarsia.coordinator.forces import attraction, choose_k
 from intarsia.coordinator.gather import check_senders, checked, replies_of
 from intarsia.coordinator.local_clusters import LocalClusters, check_comparable, densities_of, lay_out
 from intarsia.coordinator.members import Members, agree
 from intarsia.coordinator.roll import Roll
-from intarsia.coordinator.rounds import next_round, refined
-from intarsia.coordinator.run import (
-    AskedFeatures,
-    AskedLabels,
-    AskedLikeliest,
-    AskedNumber,
-    AskedRefinement,
-    AskedSummaries,
-    ChosenNumber,
-    Run,
-    State,
-)
+from intarsia.coordinator.rounds import ChosenNumber, Run, refine_requests, refined
 from intarsia.coordinator.settings import MAX_LOCAL_CLUSTERS, FederatedSettings, OneShotSettings, n_local_clusters_of
 from intarsia.exceptions import IntarsiaError, ProtocolError, about
 from intarsia.protocol import Labelled, LocalSummary, Refinement, Reply, Request, Summarize
 
 _DENSITY = "gaussian_diagonal"  # of local clusters from which K is chosen
 _FORCES = OneShotSettings(force="exact", density=_DENSITY)
+
+
+@dataclass(frozen=True)
+class AskedFeatures:
+    """All participants were asked for their features."""
+
+    roll: Roll
+
+
+@dataclass(frozen=True)
+class AskedNumber:
+    """All participants were asked for local clusters, as many as they find, from which K is chosen."""
+
+    members: Members
+    roll: Roll
+
+
+@dataclass(frozen=True)
+class AskedSummaries:
+    """All participants were asked for local clusters; ``number`` says how K was chosen, if it was."""
+
+    members: Members
+    roll: Roll
+    number: ChosenNumber | None = None
+
+
+@dataclass(frozen=True)
+class AskedRefinement:
+    """All participants were asked to refine the current centroids."""
+
+    run: Run
+
+
+State = AskedFeatures | AskedNumber | AskedSummaries | AskedRefinement | AskedLabels | AskedLikeliest
 
 
 @dataclass(frozen=True)
@@ -65,7 +88,8 @@ class FederatedAlgorithm(FederatedSettings):
             case AskedRefinement(run):
                 check_senders(replies, (*run.members.participants, *run.roll.silent))
                 refinements = replies_of(Refinement, replies, run.members.participants)
-                return refined(self._with_k(run.number), replace(run, roll=run.roll.heard(replies)), refinements)
+                run = replace(run, roll=run.roll.heard(replies))
+                return self._next_round(refined(self._with_k(run.number), run, refinements))
             case AskedLabels(run):
                 expected = (*run.members.participants, *run.roll.silent)
                 check_senders(replies, expected, optional=bool(run.labelled))
@@ -117,7 +141,15 @@ class FederatedAlgorithm(FederatedSettings):
         """Group the local centroids, and start the first round."""
         settings, members = self._with_k(number), _present(members, summaries)
         candidates = first_candidates(settings, members, _checked_clusters(members, summaries))
-        return next_round(settings, Run(members, roll, candidates, number=number))
+        return self._next_round(Run(members, roll, candidates, number=number))
+
+    def _next_round(self, run: Run) -> Step:
+        """Ask for a refinement, or for labels when the rounds are over."""
+        run, settings = run.with_latecomers(), self._with_k(run.number)
+        if run.ended(settings):
+            return ask_labels(settings, run)
+        requests = refine_requests(settings, run) | run.roll.ask(self.scale)
+        return Step(AskedRefinement(run), requests, last=run.last_round)
 
 
 def _summarize(settings: FederatedSettings, members: Members) -> dict[str, Request]:

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from intarsia.coordinator.contract import Step
 from intarsia.coordinator.gather import checked, sizes_of
 from intarsia.coordinator.members import Members
-from intarsia.coordinator.run import AskedLabels, AskedLikeliest, Run
+from intarsia.coordinator.rounds import Run
 from intarsia.coordinator.settings import FederatedSettings
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent, Metric
 from intarsia.core.types import FloatArray
 from intarsia.protocol import Gaussians, Label, Labelled, Request
 from intarsia.results.outcome import Coverage, GlobalModel, Outcome
+
+
+@dataclass(frozen=True)
+class AskedLabels:
+    """All participants were asked to label their rows."""
+
+    run: Run
+
+
+@dataclass(frozen=True)
+class AskedLikeliest:
+    """All participants were asked to label their rows once more, by the most likely Gaussian."""
+
+    run: Run
+    outcome: Outcome
 
 
 def ask_labels(settings: FederatedSettings, run: Run) -> Step:

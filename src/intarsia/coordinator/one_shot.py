@@ -29,11 +29,11 @@ from intarsia.core.densities.base import Density
 from intarsia.core.distances import Metric
 from intarsia.core.features import indicators
 from intarsia.core.grouping.aggregations import AGGREGATIONS
+from intarsia.core.grouping.certainty import margins
 from intarsia.core.grouping.local_centroids import by_size
-from intarsia.core.grouping.margins import margins
 from intarsia.core.grouping.n_clusters import Choice
 from intarsia.core.grouping.objective import ForceObjective
-from intarsia.core.grouping.options import SearchOptions
+from intarsia.core.grouping.search import SearchOptions
 from intarsia.core.mixture import pooled_squares
 from intarsia.core.randomness import stream
 from intarsia.core.types import FloatArray, IntArray

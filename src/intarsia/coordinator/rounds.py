@@ -3,33 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from intarsia.coordinator.candidates import Candidate
-from intarsia.coordinator.contract import Step
-from intarsia.coordinator.finishing import ask_labels
 from intarsia.coordinator.gather import checked
+from intarsia.coordinator.members import Members
 from intarsia.coordinator.outlying import updated_outlyingness
-from intarsia.coordinator.run import AskedRefinement, Run
+from intarsia.coordinator.roll import Roll
 from intarsia.coordinator.settings import FederatedSettings
 from intarsia.core.alignment import movement
+from intarsia.core.grouping.agglomeration import MergeTree
+from intarsia.core.grouping.n_clusters import Choice
 from intarsia.exceptions import ProtocolError, about
-from intarsia.protocol import Refine, Refinement, Request
-from intarsia.results.outcome import RoundInfo
+from intarsia.protocol import Labelled, Refine, Refinement, Request
+from intarsia.results.outcome import LocalCluster, RoundInfo
 
 TRIAL_ROUNDS = 4  # rounds after which the candidates are compared
 PLAIN_SHARE = 4  # where crosswise rounds do not converge, the last one in so many rounds is plain
 
 
-def next_round(settings: FederatedSettings, run: Run) -> Step:
-    """Return the requests for a refinement, or for labels when the rounds are over."""
-    run = run.with_latecomers()
-    if run.converged or len(run.rounds) >= settings.max_rounds:
-        return ask_labels(settings, run)
+class ChosenNumber(NamedTuple):
+    """K, how it was chosen, and the tree of local clusters that it was chosen from."""
+
+    choice: Choice
+    tree: MergeTree
+    leaves: tuple[LocalCluster, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """The federated phase: the groupings still compared, the best first, and the rounds so far.
+
+    ``members`` are the current participants; latecomers are at the end. ``labelled`` are replies to the last request.
+    ``outlyingness`` is how far outside the others' centroids those of each participant were in any round.
+    """
+
+    members: Members
+    roll: Roll
+    candidates: tuple[Candidate, ...]
+    rounds: tuple[RoundInfo, ...] = ()
+    converged: bool = False
+    number: ChosenNumber | None = None
+    labelled: Mapping[str, Labelled] = field(default_factory=dict)
+    outlyingness: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def answered(self) -> set[str]:
+        """The participants that answered in the last round."""
+        return set(self.candidates[0].last)
+
+    @property
+    def last_round(self) -> RoundInfo | None:
+        """The last round, if there was one."""
+        return self.rounds[-1] if self.rounds else None
+
+    def with_latecomers(self) -> Run:
+        """Return the run with all participants that have described themselves, and their columns."""
+        members, roll = self.roll.with_latecomers(self.members)
+        if members is self.members:
+            return replace(self, roll=roll)
+        candidates = tuple(candidate.widened(len(members.space)) for candidate in self.candidates)
+        return replace(self, members=members, roll=roll, candidates=candidates, converged=False)
+
+    def ended(self, settings: FederatedSettings) -> bool:
+        """Whether there are no more rounds."""
+        return self.converged or len(self.rounds) >= settings.max_rounds
+
+
+def refine_requests(settings: FederatedSettings, run: Run) -> dict[str, Request]:
+    """Return the request for a refinement to every participant."""
     members, crosswise = run.members, kind_of_next(settings, run) != "plain"
-    requests: dict[str, Request] = {
+    return {
         name: Refine(
             seed=settings.seed,
             round=len(run.rounds) + 1,
@@ -40,7 +87,6 @@ def next_round(settings: FederatedSettings, run: Run) -> Step:
         )
         for name in members.participants
     }
-    return Step(AskedRefinement(run), requests | run.roll.ask(settings.scale), last=run.last_round)
 
 
 def kind_of_next(settings: FederatedSettings, run: Run) -> str:
@@ -56,8 +102,8 @@ def kind_of_next(settings: FederatedSettings, run: Run) -> str:
     return "crosswise" if crosswise and 1 <= done < settings.max_rounds - n_plain else "plain"
 
 
-def refined(settings: FederatedSettings, run: Run, replies: Mapping[str, Refinement]) -> Step:
-    """Return the step after a round."""
+def refined(settings: FederatedSettings, run: Run, replies: Mapping[str, Refinement]) -> Run:
+    """Return the run after a round."""
     kind, number = kind_of_next(settings, run), len(run.rounds) + 1
     candidates = _moved_candidates(settings, run, replies)
     k = min(range(len(candidates)), key=lambda k: candidates[k].misfit)  # the first of equals
@@ -74,7 +120,7 @@ def refined(settings: FederatedSettings, run: Run, replies: Mapping[str, Refinem
     # centroids that rest in a first, plain round may move in a crosswise one
     kind_is_last = kind == kind_of_next(settings, run) or kind == "crosswise"
     converged = moved <= settings.tol and kind != "trial" and kind_is_last and same_participants
-    return next_round(settings, replace(run, converged=converged))
+    return replace(run, converged=converged)
 
 
 def _moved_candidates(

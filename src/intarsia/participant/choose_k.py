@@ -13,8 +13,13 @@ from sklearn.metrics.pairwise import euclidean_distances, nan_euclidean_distance
 from threadpoolctl import ThreadpoolController
 
 from intarsia.core.blocks import by_columns
-from intarsia.core.grouping.n_clusters import CLEAR, NO_STRUCTURE, clearest_number
-from intarsia.core.grouping.silhouettes import silhouettes_of_complete_rows, silhouettes_of_rows
+from intarsia.core.grouping.n_clusters import (
+    CLEAR,
+    NO_STRUCTURE,
+    clearest_number,
+    silhouettes_of_complete_rows,
+    silhouettes_of_rows,
+)
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.participant.clusterers import BuiltInKMeans, Clusterer
 from intarsia.participant.samples import Sample, for_all_rows

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.grouping.local_centroids import LocalCentroids
-from intarsia.core.grouping.options import SearchLimits, SearchOptions
+from intarsia.core.grouping.objective import SearchLimits
+from intarsia.core.grouping.search import SearchOptions
 from intarsia.core.randomness import stream
 
 

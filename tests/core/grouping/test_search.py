@@ -8,18 +8,17 @@ from hypothesis import given
 
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.grouping.agglomeration import LocalForces, renumber
+from intarsia.core.grouping.certainty import margins
 from intarsia.core.grouping.local_centroids import (
     LocalCentroids,
     excess_components,
     excess_components_of_centroids,
     objective,
 )
-from intarsia.core.grouping.margins import margins
 from intarsia.core.grouping.method_a import method_a
 from intarsia.core.grouping.method_b import method_b
 from intarsia.core.grouping.objective import CentroidObjective, ForceObjective
-from intarsia.core.grouping.options import SearchOptions
-from intarsia.core.grouping.search import is_allowed, search, search_centroids, search_forces
+from intarsia.core.grouping.search import SearchOptions, is_allowed, search, search_centroids, search_forces
 from tests.core.grouping.cases import options, planted, streams
 from tests.naive import partition
 from tests.strategies import FEW, local_centroids

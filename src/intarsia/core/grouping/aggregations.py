@@ -15,8 +15,7 @@ from intarsia.core.grouping.local_centroids import LocalCentroids, objective
 from intarsia.core.grouping.method_a import method_a
 from intarsia.core.grouping.method_b import method_b
 from intarsia.core.grouping.objective import ForceObjective
-from intarsia.core.grouping.options import Grouping, SearchOptions
-from intarsia.core.grouping.search import search_centroids, search_forces
+from intarsia.core.grouping.search import Grouping, SearchOptions, search_centroids, search_forces
 from intarsia.core.types import IntArray
 
 GroupCentroids = Callable[[LocalCentroids, int, SearchOptions], Grouping]

@@ -1,7 +1,7 @@
 """A search from many starts instead of one heuristic: the default way to group local clusters.
 
 A start is any grouping: Method A's, Method B's, an agglomeration's, or one grown at random along the overlap graph.
-Each is improved by :mod:`~intarsia.core.grouping.rematching`. The best of all wins. How much worse the best *different*
+Each is improved by :func:`~intarsia.core.grouping.starts.rematch`. The best of all wins. How much worse the best *different*
 grouping is becomes the confidence.
 
 Two objectives are searched this way: that of centroids (eq:meta_clustering) and that of forces (Algorithm 2).
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from typing import NamedTuple
@@ -19,16 +19,42 @@ from typing import NamedTuple
 import numpy as np
 
 from intarsia.core.grouping.agglomeration import LocalForces, renumber
+from intarsia.core.grouping.certainty import relative_gap, rivals_of
 from intarsia.core.grouping.local_centroids import LocalCentroids
-from intarsia.core.grouping.margins import relative_gap
 from intarsia.core.grouping.method_a import method_a
 from intarsia.core.grouping.method_b import method_b
-from intarsia.core.grouping.objective import CentroidObjective, ForceObjective, Objective
-from intarsia.core.grouping.options import Grouping, SearchOptions
-from intarsia.core.grouping.rematching import rematch
-from intarsia.core.grouping.rivals import rivals_of
-from intarsia.core.grouping.starts import Start, random_starts, tree_starts
+from intarsia.core.grouping.objective import DEFAULT_LIMITS, CentroidObjective, ForceObjective, Objective, SearchLimits
+from intarsia.core.grouping.starts import Start, random_starts, rematch, tree_starts
 from intarsia.core.types import BoolArray, IntArray
+
+
+class SearchOptions(NamedTuple):
+    """What a search needs besides the local clusters.
+
+    ``masks`` has the features of each participant, ``stream(k)`` is the generator of random start k, and ``n_jobs`` starts
+    are improved at once (−1: one per processor), which does not change the result.
+    """
+
+    masks: BoolArray
+    n_starts: int
+    stream: Callable[[int], np.random.Generator]
+    n_jobs: int = 1
+    limits: SearchLimits = DEFAULT_LIMITS
+
+
+class Grouping(NamedTuple):
+    """The group of every local cluster, the loss, and how clearly this grouping won.
+
+    A method that tries one grouping only has no runner-up, and a confidence of NaN. ``n_different`` groupings were reached
+    from all starts. ``rivals`` are other groupings that are not much worse.
+    """
+
+    groups: IntArray
+    loss: float
+    runner_up: float | None = None
+    confidence: float = float("nan")
+    n_different: int = 1
+    rivals: tuple[IntArray, ...] = ()
 
 
 def search_centroids(local: LocalCentroids, n_groups: int, options: SearchOptions) -> Grouping:
@@ -46,14 +72,23 @@ def search_centroids(local: LocalCentroids, n_groups: int, options: SearchOption
     n_jobs = options.n_jobs if options.n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + options.n_jobs)
     if n_jobs > 1 and objective.is_wide:  # compute what all threads share before there are any
         _ = objective.shares, objective.opening_costs
-    return search(objective, chain(starts, random_starts(objective, options, n_random)), options.masks, n_jobs=n_jobs)
+    return search(
+        objective,
+        chain(starts, random_starts(objective, options.masks, options.stream, n_random)),
+        options.masks,
+        n_jobs=n_jobs,
+    )
 
 
 def search_forces(local: LocalForces, n_groups: int, options: SearchOptions) -> Grouping:
     """Return the grouping with the largest total force inside groups, from agglomerations and random starts."""
     objective = ForceObjective(local.forces, local.owner, n_groups, options.limits)
     starts = tree_starts(local.forces, local.owner, n_groups)
-    return search(objective, chain(starts, random_starts(objective, options, options.n_starts)), options.masks)
+    return search(
+        objective,
+        chain(starts, random_starts(objective, options.masks, options.stream, options.n_starts)),
+        options.masks,
+    )
 
 
 class _Rated(NamedTuple):
@@ -72,10 +107,9 @@ def search(objective: Objective, starts: Iterable[IntArray | Start], masks: Bool
     """Improve every start by rematching and return the grouping with the lowest loss, with a confidence.
 
     A grouping with groups that fall into components that cannot be compared is worse than any without: its loss does not
-    see the components. The runner-up is the best different grouping that a start led to or that is next to the best
-    (:mod:`~intarsia.core.grouping.rivals`); rivals are the runners-up that are not much worse. The confidence is the gap to
-    the runner-up as a share of the larger of the two losses: 0 when two groupings are as good, near 1 when no other comes
-    close.
+    see the components. The runner-up is the best different grouping that a start led to or that is next to the best;
+    rivals are the runners-up that are not much worse. The confidence is the gap to the runner-up as a share of the larger of
+    the two losses: 0 when two groupings are as good, near 1 when no other comes close.
 
     With several clusters the search ends when some starts in turn led to the best grouping so far.
 
