@@ -37,21 +37,11 @@ def drive(
     transcript: Transcript | None = None,
     quorum: int | None = None,
 ) -> Outcome:
-    """Run an algorithm over the participants of a runtime and return its outcome.
+    """Run an algorithm over the participants of any runtime and return its outcome.
 
-    Parameters
-    ----------
-    algorithm : Algorithm
-        Says what to ask, and what follows from the replies.
-    runtime : Runtime
-        Carries requests and replies; any runtime will do.
-    watcher : Watcher, optional
-        Is told of every request and every reply, also of replies that come from the transcript.
-    transcript : Transcript, optional
-        Every reply is written to it when it arrives. Requests whose replies are in it already are not sent again.
-    quorum : int, optional
-        Number of replies that are enough. Participants that do not answer, fail or send an unusable reply are excluded from
-        that exchange and asked again in the next. If omitted, all must answer, and the first failure is raised.
+    The ``watcher`` is told of every request and every reply. Replies are written to the ``transcript`` when they arrive;
+    what it contains already is not asked again. ``quorum`` replies are enough: participants that do not answer, fail or send an
+    unusable reply are excluded from that exchange and asked again in the next. Without a quorum all must answer.
 
     Raises
     ------
@@ -131,10 +121,10 @@ class _Run:
             if self.transcript is None and self.quorum is None and isinstance(reply, Failure):
                 raise self.error_of(name, reply)  # the other replies would be of no use
 
-        for name, kept in ({} if self.transcript is None else self.transcript.opened(n, requests)).items():
+        for name, (reply, seconds) in ({} if self.transcript is None else self.transcript.opened(n, requests)).items():
             if name in wanted:
-                replies[name] = kept.reply
-                tell(name, kept.reply, kept.seconds)
+                replies[name] = reply
+                tell(name, reply, seconds)
         if missing := {name: requests[name] for name in wanted if name not in replies}:
             replies |= self.runtime.exchange(missing, on_reply)
         return {name: replies[name] for name in requests if name in replies}

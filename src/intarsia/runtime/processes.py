@@ -48,6 +48,7 @@ class Joining(NamedTuple):
 
 class _Task(NamedTuple):
     worker: ProcessPoolExecutor
+    names: Sequence[str]
     function: Callable[[Any], Any]
     argument: Any
 
@@ -68,7 +69,7 @@ class ProcessRuntime(Runtime):
         self._worker_of: dict[str, ProcessPoolExecutor] = {}
         self._errors: dict[str, BaseException | None] = {}
         self._workers = [ProcessPoolExecutor(1, env=thread_limits(n_jobs)) for _ in range(n_jobs)]
-        self._pending: dict[ProcessPoolExecutor, list[Future[Any]]] = {worker: [] for worker in self._workers}
+        self._running: dict[Future[Any], _Task] = {}
         try:
             self._create(joining)
         except BaseException:
@@ -79,34 +80,29 @@ class ProcessRuntime(Runtime):
         """Give each participant to the process with the fewest cells so far."""
         cells, tasks = dict.fromkeys(self._workers, 0), list[_Task]()
         for one in joining:
-            worker = min(self._workers, key=cells.__getitem__)
-            check_unique([*self._worker_of, one.table.owner])
-            self._worker_of[one.table.owner] = worker
+            name, worker = one.table.owner, min(self._workers, key=cells.__getitem__)
+            check_unique([*self._worker_of, name])
+            self._worker_of[name] = worker
             cells[worker] += len(one.table) * max(len(one.table.given_names), 1)
-            tasks.append(_Task(worker, _join, one))
+            tasks.append(_Task(worker, [name], _join, one))
         for _, future in self._completed(tasks):
             with _explained():
                 future.result()
 
-    def _completed(self, tasks: list[_Task]) -> Iterator[tuple[int, Future[Any]]]:
-        """Run the tasks and yield each one's position and future when it is done.
-
-        The list is emptied: a table is let go as soon as its process has it.
-        """
-        queues = {worker: deque[tuple[int, _Task]]() for worker in self._workers}
-        for k, task in enumerate(tasks):
-            queues[task.worker].append((k, task))
+    def _completed(self, tasks: list[_Task]) -> Iterator[tuple[Sequence[str], Future[Any]]]:
+        """Run tasks; yield the participants and the future of each when it is done. The list is emptied as they are sent."""
+        wait(self._running)  # of an exchange that was interrupted
+        self._running.clear()
+        queues = {worker: deque(task for task in tasks if task.worker is worker) for worker in self._workers}
         tasks.clear()
-        running: dict[Future[Any], int] = {}
-        while running or any(queues.values()):
+        while self._running or any(queues.values()):
             for worker, queue in queues.items():
-                pending = self._pending[worker] = [future for future in self._pending[worker] if not future.done()]
-                while queue and len(pending) < _AHEAD:
-                    k, task = queue.popleft()
-                    pending.append(_submitted(task))
-                    running[pending[-1]] = k
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                yield running.pop(future), future
+                busy = sum(task.worker is worker for task in self._running.values())
+                for _ in range(min(len(queue), _AHEAD - busy)):
+                    future = _submitted(queue[0])
+                    self._running[future] = queue.popleft()._replace(argument=None)
+            for future in wait(self._running, return_when=FIRST_COMPLETED).done:
+                yield self._running.pop(future).names, future
 
     def __enter__(self) -> Self:
         return self
@@ -117,8 +113,7 @@ class ProcessRuntime(Runtime):
     def _end(self) -> None:
         # a task that is on its way to a process cannot be called back; that takes no more than a moment
         latest = time.monotonic() + _LATEST
-        pending = [future for futures in self._pending.values() for future in futures]
-        while not all(future.running() or future.done() for future in pending) and time.monotonic() < latest:
+        while not all(future.running() or future.done() for future in self._running) and time.monotonic() < latest:
             time.sleep(0.001)
         for worker in self._workers:
             worker.shutdown(wait=True, kill_workers=True)
@@ -130,17 +125,14 @@ class ProcessRuntime(Runtime):
     def exchange(self, requests: Mapping[str, Request], on_reply: OnReply | None = None) -> dict[str, Reply]:
         """Ask all participants at the same time and return their replies."""
         check_known(requests, self._worker_of)
-        parts = [
-            part
-            for worker in self._workers
-            for part in _parts([name for name in requests if self._worker_of[name] is worker])
-        ]
-        order = {name: k for k, name in enumerate(requests)}
-        parts.sort(key=lambda part: order[part[0]])
-        tasks = [_Task(self._worker_of[part[0]], _ask, {name: requests[name] for name in part}) for part in parts]
-        replies: dict[str, Reply] = {}
-        for k, future in self._completed(tasks):
-            for name, answer in zip(parts[k], _answers(parts[k], future), strict=True):
+        tasks, replies = list[_Task](), dict[str, Reply]()
+        for worker in self._workers:
+            its_names = [name for name in requests if self._worker_of[name] is worker]
+            size = max(1, -(-len(its_names) // _PARTS))
+            for part in (its_names[k : k + size] for k in range(0, len(its_names), size)):
+                tasks.append(_Task(worker, part, _ask, {name: requests[name] for name in part}))
+        for names, future in self._completed(tasks):
+            for name, answer in zip(names, _answers(names, future), strict=True):
                 replies[name], self._errors[name] = answer.reply, answer.error
                 if on_reply is not None:
                     on_reply(name, answer.reply, answer.seconds)
@@ -152,16 +144,15 @@ class ProcessRuntime(Runtime):
 
     def labels(self) -> dict[str, Labels]:
         """Return the labels of all participants; those of a process that ended are None."""
-        labels: dict[str, Labels] = dict.fromkeys(self._worker_of, Labels(None, None))
-        for _, future in self._completed([_Task(worker, _labels, None) for worker in self._workers]):
+        labels = dict.fromkeys(self._worker_of, Labels(None, None))
+        for _, future in self._completed([_Task(worker, (), _labels, None) for worker in self._workers]):
             if not isinstance(future.exception(), BrokenProcessPool):
-                with _explained():
-                    labels |= future.result()
+                labels |= future.result()
         return labels
 
 
 def _submitted(task: _Task) -> Future[Any]:
-    """Give a task to its process. That the process has ended is told by the future, as when it ends later."""
+    """Give a task to its process. If the process has ended, the future says so."""
     future: Future[Any]
     try:
         future = task.worker.submit(task.function, task.argument)
@@ -171,18 +162,11 @@ def _submitted(task: _Task) -> Future[Any]:
     return future
 
 
-def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    size = max(1, -(-len(names) // _PARTS))
-    return (names[k : k + size] for k in range(0, len(names), size))
-
-
 def _answers(names: Sequence[str], future: Future[list[_Answer]]) -> list[_Answer]:
     """The answers of the participants of one task: failures if their process has ended."""
     if isinstance(error := future.exception(), BrokenProcessPool):
-        return [
-            _Answer(Failure(error=LocalAlgorithmError.__name__, message=f"participant {name!r}: {_ENDED}"), 0.0, error)
-            for name in names
-        ]
+        texts = [f"participant {name!r}: {_ENDED}" for name in names]
+        return [_Answer(Failure(error=LocalAlgorithmError.__name__, message=text), 0.0, error) for text in texts]
     with _explained():
         return future.result()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from intarsia.protocol import Failure, Reply, Request, encode, tag_of
 from intarsia.protocol.catalogue import differences, fields_of, rows_behind
@@ -25,20 +25,13 @@ class _Tally:
     fewest_rows: int | None = None
 
 
-@dataclass
-class _OpenExchange:
+class _Exchange(NamedTuple):
     """An exchange whose replies may still be arriving."""
 
     phase: str
-    seconds: dict[str, float] = field(default_factory=dict)
-    bytes_in: dict[str, int] = field(default_factory=dict)
-    bytes_out: dict[str, int] = field(default_factory=dict)
-
-    def in_order(self) -> Exchange:
-        """The exchange so far, with participants in the order of the requests, whoever answered first."""
-        seconds = {name: self.seconds[name] for name in self.bytes_in if name in self.seconds}
-        bytes_out = {name: self.bytes_out[name] for name in self.bytes_in if name in self.bytes_out}
-        return Exchange(self.phase, seconds, dict(self.bytes_in), bytes_out)
+    seconds: dict[str, float]
+    bytes_in: dict[str, int]
+    bytes_out: dict[str, int]
 
 
 class Recorder:
@@ -47,7 +40,7 @@ class Recorder:
     def __init__(self, watcher: Watcher | None = None) -> None:
         self._watcher = watcher
         self._started, self._clock = datetime.now(UTC), time.perf_counter()
-        self._exchanges: list[_OpenExchange] = []
+        self._exchanges: list[_Exchange] = []
         self._tallies: dict[tuple[str, str, str], _Tally] = {}
         self._suppressed: dict[tuple[str, str, str], int] = {}
         self._last: dict[tuple[str, type[Reply]], Reply] = {}
@@ -55,11 +48,9 @@ class Recorder:
 
     def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
         """Record the beginning of an exchange."""
-        exchange = _OpenExchange(phase)
+        self._exchanges.append(_Exchange(phase, {}, {name: len(encode(asked)) for name, asked in requests.items()}, {}))
         for name, request in requests.items():
-            exchange.bytes_in[name] = len(encode(request))
             self._count(name, request, {})
-        self._exchanges.append(exchange)
         if self._watcher is not None:
             self._watcher.asking(phase, requests, last)
 
@@ -102,7 +93,10 @@ class Recorder:
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
         """All exchanges so far."""
-        return tuple(exchange.in_order() for exchange in self._exchanges)
+        return tuple(
+            Exchange(phase, _in_order(bytes_in, seconds), dict(bytes_in), _in_order(bytes_in, bytes_out))
+            for phase, seconds, bytes_in, bytes_out in self._exchanges
+        )
 
     @property
     def sent(self) -> tuple[Sent, ...]:
@@ -141,12 +135,17 @@ class Recorder:
             exchanges=self.exchanges,
             sent=self.sent,
             notes=tuple(notes),
-            differences=dict(sorted(self._differences.items())),
             suppressed=tuple(Suppressed(*key, most) for key, most in _by_name(self._suppressed)),
+            differences=dict(sorted(self._differences.items())),
             absent=self.absent(included),
         )
 
 
+def _in_order(names: Iterable[str], values: Mapping[str, _Count]) -> dict[str, _Count]:
+    """Values in the order of the requests: who answers first is chance."""
+    return {name: values[name] for name in names if name in values}
+
+
 def _by_name(counts: Mapping[tuple[str, str, str], _Count]) -> list[tuple[tuple[str, str, str], _Count]]:
-    """Counts by the participants' names, each participant's in the order of the run: who answers first is chance."""
+    """Counts by the participants' names, each participant's in the order of the run."""
     return sorted(counts.items(), key=lambda entry: entry[0][0])

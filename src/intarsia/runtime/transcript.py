@@ -22,8 +22,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -58,13 +57,6 @@ class Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     refused: dict[str, str] = {}
 
 
-class Kept(NamedTuple):
-    """A reply from the transcript, and how long it took when it was given."""
-
-    reply: Reply
-    seconds: float
-
-
 class InUseError(TranscriptError):
     """Another process uses the folder. It may end soon."""
 
@@ -86,9 +78,7 @@ class Transcript:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -96,17 +86,12 @@ class Transcript:
         self._lock.close()
 
     @property
-    def n_exchanges(self) -> int:
-        """Number of exchanges that were begun."""
-        return sum(1 for path in self.folder.iterdir() if path.is_dir() and path.name.isdigit())
-
-    @property
     def n_answers(self) -> int:
         """Number of replies that are kept."""
         return sum(1 for _ in self.folder.glob("*/*.reply"))
 
-    def opened(self, exchange: int, requests: Mapping[str, Request]) -> dict[str, Kept]:
-        """Begin an exchange or resume it, and return the replies that are kept already.
+    def opened(self, exchange: int, requests: Mapping[str, Request]) -> dict[str, tuple[Reply, float]]:
+        """Begin an exchange or resume it, and return the replies that are kept already, with their seconds.
 
         Raises
         ------
@@ -131,7 +116,7 @@ class Transcript:
             if answer.digest != digest:  # the file of questions was damaged, and other questions were asked
                 raise TranscriptError(self._what_differs(exchange, {name: answer.digest}, {name: digest}))
             try:
-                kept[name] = Kept(decode_reply(answer.reply), answer.seconds)
+                kept[name] = decode_reply(answer.reply), answer.seconds
             except ProtocolError as error:
                 raise TranscriptError(
                     f"the reply of {name!r} in exchange {exchange} of {self.folder} has another version: {error}. "

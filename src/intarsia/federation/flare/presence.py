@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from threading import Event, Thread
 
-
-@dataclass(frozen=True)
-class Patience:
-    """How many seconds without a sign of life mean that a site is gone, and how often others are looked for."""
-
-    idle: float = 12.0  # an idle site asks for a task many times a second
-    computing: float = 90.0  # a site that computes has only a heartbeat, which may wait for the computation
-    echo_every: float = 2.0
+_GONE = 12.0  # seconds; an idle site asks for a task many times a second
+_GONE_COMPUTING = 90.0  # a site that computes has only a heartbeat, which may wait for the computation
+_ECHO_EVERY = 2.0  # seconds
 
 
 class Presence:
-    """Which sites are present in this job, and which of ``participants`` are connected without being in it.
+    """Which sites are in this job, and which of ``participants`` are connected (``is_connected``) without being in it."""
 
-    ``is_connected`` asks a site for an echo.
-    """
-
-    def __init__(
-        self, participants: Sequence[str], is_connected: Callable[[str], bool], patience: Patience | None = None
-    ) -> None:
+    def __init__(self, participants: Sequence[str], is_connected: Callable[[str], bool]) -> None:
         self._participants, self._is_connected = tuple(participants), is_connected
-        self._patience = Patience() if patience is None else patience
         self._seen: dict[str, float] = {}
         self._computing: set[str] = set(participants)  # while they start
         self._in_job: set[str] = set()
@@ -72,10 +60,10 @@ class Presence:
     def is_gone(self, name: str, since: float) -> bool:
         """Whether a site has given no sign of life for too long, counted from ``since`` at the earliest."""
         silence = time.monotonic() - max(self._seen.get(name, since), since)
-        return silence > (self._patience.computing if name in self._computing else self._patience.idle)
+        return silence > (_GONE_COMPUTING if name in self._computing else _GONE)
 
     def _look(self) -> None:
-        while not self._ended.wait(self._patience.echo_every):
+        while not self._ended.wait(_ECHO_EVERY):
             for name in self._participants:
                 if name not in self._in_job and self._is_connected(name):
                     self._connected.add(name)

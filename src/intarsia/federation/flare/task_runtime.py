@@ -28,7 +28,7 @@ _GONE = "its site is gone"
 
 @dataclass(frozen=True)
 class Terms:
-    """What a job says of participants: all their names, how many must answer, and how many seconds they have."""
+    """All participants of a job, how many must answer, and how many seconds they have."""
 
     participants: tuple[str, ...]
     quorum: int
