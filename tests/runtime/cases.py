@@ -204,12 +204,12 @@ def over_threads(participants, delays=None, deadline=20, in_job=None):
     from nvflare.apis.signal import Signal
 
     from intarsia.federation.flare.presence import Presence
-    from intarsia.federation.flare.task_runtime import FlareRuntime, Terms
+    from intarsia.federation.flare.task_runtime import FlareRuntime
 
     engine, names = Engine(participants, delays), tuple(one.name for one in participants)
     presence = Presence(names, is_connected=lambda name: False)
     presence.begin(names if in_job is None else in_job)
     presence.end()
-    runtime = FlareRuntime(engine, Terms(names, len(names), deadline), (None, Signal()), presence)
+    runtime = FlareRuntime(engine, names, deadline, (None, Signal()), presence)
     runtime.engine = engine
     return runtime

@@ -12,7 +12,7 @@ from tests.e2e.federations import Federation
 from tests.runtime import cases
 from tests.runtime.cases import NAMES, Run
 
-DEADLINE = 8
+DEADLINES = {None: 30, 2: 8}  # seconds, by quorum
 
 
 class RealFederation:
@@ -23,13 +23,14 @@ class RealFederation:
 
     def _federation(self, quorum, absent):
         if quorum not in self._federations:
+            self.close()  # one at a time
             folder = self._folder / f"quorum-{quorum}"
             folder.mkdir()
             settings = "\n".join(
                 f"{name} = {value}" for name, value in cases.SETTINGS.items() if name != "random_state"
             )
             self._federations[quorum] = Federation(
-                folder, cases.tables(), k=2, settings=settings, quorum=quorum, deadline=DEADLINE, late=absent,
+                folder, cases.tables(), k=2, settings=settings, quorum=quorum, deadline=DEADLINES[quorum], late=absent,
                 release='max_rounds = "any"',
             ).__enter__()  # fmt: skip
         federation = self._federations[quorum]
@@ -70,6 +71,7 @@ class RealFederation:
     def close(self):
         for federation in self._federations.values():
             federation.__exit__()
+        self._federations.clear()
 
 
 def released(federation):

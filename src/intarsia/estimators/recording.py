@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import inspect
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any
 
-import msgspec
 import narwhals
 import numpy as np
-import scipy
 import sklearn
 from sklearn.base import BaseEstimator
 
-from intarsia._version import __version__
 from intarsia.privacy.policy import ReleasePolicy
+from intarsia.runtime import recorder
 
 _LONGEST = 20  # values of a list that are recorded one by one
-VERSIONS = {
-    "intarsia": __version__,
-    "python": platform.python_version(),
-    "numpy": np.__version__,
-    "scipy": scipy.__version__,
-    "scikit-learn": sklearn.__version__,
-    "narwhals": narwhals.__version__,
-    "msgspec": msgspec.__version__,
-}
+VERSIONS = recorder.VERSIONS | {"scikit-learn": sklearn.__version__, "narwhals": narwhals.__version__}
 
 
 def settings_of(estimator: Any) -> dict[str, Any]:

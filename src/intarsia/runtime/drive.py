@@ -40,8 +40,8 @@ def drive(
     """Run an algorithm over the participants of any runtime and return its outcome.
 
     The ``watcher`` is told of every request and every reply. Replies are written to the ``transcript`` when they arrive;
-    what it contains already is not asked again. ``quorum`` replies are enough: participants that do not answer, fail or send an
-    unusable reply are excluded from that exchange and asked again in the next. Without a quorum all must answer.
+    what it contains already is not asked again. ``quorum`` replies are enough: participants that do not answer, fail or
+    send an unusable reply are excluded from that exchange and asked again in the next. Without it all must answer.
 
     Raises
     ------

@@ -9,7 +9,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 from joblib import cpu_count
@@ -86,8 +85,7 @@ class ProcessRuntime(Runtime):
             cells[worker] += len(one.table) * max(len(one.table.given_names), 1)
             tasks.append(_Task(worker, [name], _join, one))
         for _, future in self._completed(tasks):
-            with _explained():
-                future.result()
+            _result(future)
 
     def _completed(self, tasks: list[_Task]) -> Iterator[tuple[Sequence[str], Future[Any]]]:
         """Run tasks; yield the participants and the future of each when it is done. The list is emptied as they are sent."""
@@ -167,8 +165,8 @@ def _answers(names: Sequence[str], future: Future[list[_Answer]]) -> list[_Answe
     if isinstance(error := future.exception(), BrokenProcessPool):
         texts = [f"participant {name!r}: {_ENDED}" for name in names]
         return [_Answer(Failure(error=LocalAlgorithmError.__name__, message=text), 0.0, error) for text in texts]
-    with _explained():
-        return future.result()
+    answers: list[_Answer] = _result(future)
+    return answers
 
 
 def thread_limits(n_jobs: int, n_cores: int | None = None) -> dict[str, str]:
@@ -182,20 +180,19 @@ def thread_limits(n_jobs: int, n_cores: int | None = None) -> dict[str, str]:
     return limits
 
 
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Turn errors between processes into errors with a hint."""
+def _result(future: Future[Any]) -> Any:
+    """Return the result of a task; an error between processes gets a hint."""
     try:
-        yield
+        return future.result()
     except BrokenProcessPool as error:
         raise LocalAlgorithmError(f"a participant could not be created: {_ENDED}") from error
     except (pickle.PicklingError, TypeError, AttributeError) as error:
-        if isinstance(error, pickle.PicklingError) or "pickle" in str(error):
-            raise SettingError(
-                "a local algorithm or a metric cannot be sent to another process. "
-                "Hint: use n_jobs=1, or define it without open files, locks and the like."
-            ) from error
-        raise
+        if not isinstance(error, pickle.PicklingError) and "pickle" not in str(error):
+            raise
+        raise SettingError(
+            "a local algorithm or a metric cannot be sent to another process. "
+            "Hint: use n_jobs=1, or define it without open files, locks and the like."
+        ) from error
 
 
 _participants: dict[str, Participant] = {}  # of a worker process

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any, NamedTuple, TypeVar
 
+from intarsia._version import __version__
 from intarsia.protocol import Failure, Reply, Request, encode, tag_of
 from intarsia.protocol.catalogue import differences, fields_of, rows_behind
 from intarsia.results.outcome import Exchange, RoundInfo, RunRecord, Sent, Suppressed
 from intarsia.runtime.contract import Watcher
 
 _Count = TypeVar("_Count")
+VERSIONS = {"intarsia": __version__, "python": platform.python_version()} | {
+    library: version(library) for library in ("numpy", "scipy", "msgspec")
+}
 
 
 @dataclass

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import numpy as np
-import scipy
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.signal import Signal
@@ -20,29 +16,21 @@ from nvflare.fuel.f3.message import Message
 from nvflare.widgets.info_collector import InfoCollector
 
 from intarsia._files import write_atomically
-from intarsia._version import __version__
 from intarsia.exceptions import FederationError, IntarsiaError
 from intarsia.federation.algorithms import digest_of, from_json
 from intarsia.federation.flare.engine import ECHO_TOPIC, NETWORK_CHANNEL, check_engine
 from intarsia.federation.flare.presence import Presence
-from intarsia.federation.flare.task_runtime import FlareRuntime, ReturnedError, Terms
+from intarsia.federation.flare.task_runtime import FlareRuntime, ReturnedError
 from intarsia.results import model_file
 from intarsia.runtime.contract import AbsentError
 from intarsia.runtime.drive import drive
-from intarsia.runtime.recorder import Recorder
+from intarsia.runtime.recorder import VERSIONS, Recorder
 from intarsia.runtime.transcript import InUseError, Transcript
 
 MODEL, ENDED = "model.intarsia", "ended.json"
 RUNS = "runs"  # folder of transcripts in the server's kit
 _UNREACHABLE = {CellCode.TIMEOUT, CellCode.TARGET_UNREACHABLE, CellCode.COMM_ERROR}
 PROGRESS = "intarsia"
-VERSIONS = {
-    "intarsia": __version__,
-    "python": platform.python_version(),
-    "numpy": np.__version__,
-    "scipy": scipy.__version__,
-    "msgspec": msgspec.__version__,
-}
 
 
 class FailedError(IntarsiaError):
@@ -64,7 +52,7 @@ class Coordinating(Controller):
         check_engine()
         super().__init__(task_check_period=0.05)
         self._algorithm, self._settings = algorithm, settings
-        self._terms = Terms(tuple(participants), quorum, deadline)
+        self._participants, self._quorum, self._deadline = tuple(participants), quorum, deadline
         self._presence = Presence([name for name in participants if name not in not_awaited], self._is_connected)
         self._runtime: FlareRuntime | None = None
         self._cell: Any = None
@@ -152,11 +140,11 @@ class Coordinating(Controller):
 
     def _run(self, transcripts: Path, out: Path, context: tuple[FLContext, Signal]) -> None:
         algorithm, recorder = from_json(self._algorithm), Recorder()
-        self._runtime = FlareRuntime(self, self._terms, context, self._presence)
+        self._runtime = FlareRuntime(self, self._participants, self._deadline, context, self._presence)
         transcripts.mkdir(exist_ok=True)
-        with Transcript(transcripts / digest_of(self._algorithm, self._terms.participants)) as transcript:
+        with Transcript(transcripts / digest_of(self._algorithm, self._participants)) as transcript:
             try:
-                outcome = drive(algorithm, self._runtime, recorder, transcript, self._terms.quorum)
+                outcome = drive(algorithm, self._runtime, recorder, transcript, self._quorum)
             finally:
                 self._n_kept = transcript.n_answers
         method, seed = str(self._algorithm["method"]), int(self._algorithm["settings"]["seed"])

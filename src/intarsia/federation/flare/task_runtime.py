@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -24,15 +23,7 @@ from intarsia.runtime.contract import OnReply, Runtime, check_known, check_uniqu
 
 _CHECK_EVERY = 0.02  # seconds
 _GONE = "its site is gone"
-
-
-@dataclass(frozen=True)
-class Terms:
-    """All participants of a job, how many must answer, and how many seconds they have."""
-
-    participants: tuple[str, ...]
-    quorum: int
-    deadline: int
+_REASONS = {TaskCompletionStatus.TIMEOUT: "no answer within the deadline", TaskCompletionStatus.CLIENT_DEAD: _GONE}
 
 
 class ReturnedError(FederationError):
@@ -47,10 +38,16 @@ class FlareRuntime(Runtime):
     """
 
     def __init__(
-        self, controller: Controller, terms: Terms, context: tuple[FLContext, Signal], presence: Presence
+        self,
+        controller: Controller,
+        participants: Sequence[str],
+        deadline: float,
+        context: tuple[FLContext, Signal],
+        presence: Presence,
     ) -> None:
-        check_unique(terms.participants)
-        self._controller, self._terms, self._presence = controller, terms, presence
+        check_unique(participants)
+        self._participants, self._deadline = tuple(participants), deadline
+        self._controller, self._presence = controller, presence
         self._fl_ctx, self._abort = context
         self._requests: Mapping[str, Request] = {}
         self._inbox = _Inbox(None)
@@ -60,7 +57,7 @@ class FlareRuntime(Runtime):
 
     def participants(self) -> tuple[str, ...]:
         """Return the names of all participants."""
-        return self._terms.participants
+        return self._participants
 
     def exchange(self, requests: Mapping[str, Request], on_reply: OnReply | None = None) -> dict[str, Reply]:
         """Send each request to its participant and return the replies that came before the deadline.
@@ -70,7 +67,7 @@ class FlareRuntime(Runtime):
         ReturnedError
             A participant that is not in this job is connected again.
         """
-        check_known(requests, self._terms.participants)
+        check_known(requests, self._participants)
         self._check_returned()
         inbox = self._inbox = _Inbox(on_reply)
         self._requests, self._n_exchanges = requests, self._n_exchanges + 1
@@ -94,9 +91,7 @@ class FlareRuntime(Runtime):
         def fetched(client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG001
             self._presence.works(name)
 
-        task = Task(
-            TASK, data, timeout=self._terms.deadline, before_task_sent_cb=fetched, result_received_cb=inbox.receive
-        )
+        task = Task(TASK, data, timeout=self._deadline, before_task_sent_cb=fetched, result_received_cb=inbox.receive)
         self._controller.send(task=task, fl_ctx=self._fl_ctx, targets=[name])
         return task
 
@@ -122,7 +117,7 @@ class FlareRuntime(Runtime):
     def _await_return(self, gone: list[str], started: float) -> None:
         """Give a site that died in this exchange until the deadline to come back."""
         self._presence.lost(gone)
-        while gone and time.monotonic() - started < self._terms.deadline:
+        while gone and time.monotonic() - started < self._deadline:
             self._check_aborted()
             self._check_returned()
             time.sleep(_CHECK_EVERY)
@@ -133,14 +128,14 @@ class FlareRuntime(Runtime):
         if not requests:
             return {"exchange": 0, "phase": "starting", "answered": [], "waiting": [], "away": []}
         request = next(iter(requests.values()))
-        in_job, answered = self._presence.in_job, self._inbox.answered
+        in_job, answered = self._presence.in_job, set(self._inbox.replies)
         return {
             "exchange": self._n_exchanges,
             "phase": phase_of(request),
             "round": getattr(request, "round", 0),
             "answered": sorted(answered),
             "waiting": sorted(name for name in requests if name not in answered and name in in_job),
-            "away": sorted(name for name in self._terms.participants if name not in in_job),
+            "away": sorted(name for name in self._participants if name not in in_job),
         }
 
 
@@ -151,14 +146,9 @@ class _Inbox:
         self.started = time.monotonic()
         self.reasons: dict[str, str] = {}
         self._on_reply, self._lock = on_reply, Lock()
-        self._replies: dict[str, Reply] = {}
+        self.replies: dict[str, Reply] = {}
         self._error: Exception | None = None
         self._closed = False
-
-    @property
-    def answered(self) -> frozenset[str]:
-        """The participants that have answered."""
-        return frozenset(tuple(self._replies))
 
     def receive(self, client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG002
         """Take the result of a task, unless the exchange is over."""
@@ -176,7 +166,7 @@ class _Inbox:
                     self._on_reply(name, reply, time.monotonic() - self.started)
             except Exception as error:  # noqa: BLE001  (the engine would only log it)
                 self._error = error
-            self._replies[name] = reply
+            self.replies[name] = reply
 
     def check(self) -> None:
         """Raise what ``on_reply`` raised."""
@@ -188,7 +178,7 @@ class _Inbox:
         with self._lock:
             self._closed = True
         self.check()
-        return self._replies
+        return self.replies
 
 
 def reply_of(result: Any) -> Reply:
@@ -203,10 +193,5 @@ def reply_of(result: Any) -> Reply:
 
 
 def _reason(task: Task) -> str:
-    match task.completion_status:
-        case TaskCompletionStatus.TIMEOUT:
-            return "no answer within the deadline"
-        case TaskCompletionStatus.CLIENT_DEAD:
-            return _GONE
-        case other:
-            return str(getattr(other, "value", other))
+    status = task.completion_status
+    return _REASONS.get(status, str(getattr(status, "value", status)))
