@@ -1,4 +1,4 @@
-"""Messages of somebody who means harm: genuine ones, changed in one to three places, or no messages at all."""
+"""Messages of a hostile peer: genuine ones that are changed in one to three places, or bytes that are no message."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ HEADERS = (  # of strings, bytes, extensions, lists and maps that claim to be hu
 
 
 class Hostile:
-    """Whoever sends them: everything is drawn from one seed."""
+    """A hostile peer; everything is drawn from one seed."""
 
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
 
-    def pick(self, things):
-        return things[int(self.rng.integers(len(things)))]
+    def pick(self, choices):
+        return choices[int(self.rng.integers(len(choices)))]
 
     def message(self, genuine, others):
         """Bytes in the place of a genuine message; ``others`` are genuine at another time, or from somebody else."""
@@ -96,47 +96,47 @@ class Hostile:
         path = self.pick(numbers if numbers and self.rng.random() < 0.7 else paths)  # a type that fits gets farther
         return put(tree, path, self.other(at(tree, path)))
 
-    def other(self, thing):
+    def other(self, value):
         if self.rng.random() < 0.05:
             return self.pick([None, True, [], {}, "x", 1, 0.5, b"x", array(np.zeros(2)), nest(50), nest(2000)])
-        if isinstance(thing, Ext):
-            return self.other_array(thing)
-        if isinstance(thing, bool | int | float) or thing is None:
+        if isinstance(value, Ext):
+            return self.other_array(value)
+        if isinstance(value, bool | int | float) or value is None:
             return self.pick(NUMBERS)
-        if isinstance(thing, str | bytes):
+        if isinstance(value, str | bytes):
             return self.pick(WORDS)
-        if isinstance(thing, list):
-            return self.other_list(thing)
-        return self.other_map(thing)
+        if isinstance(value, list):
+            return self.other_list(value)
+        return self.other_map(value)
 
-    def other_list(self, thing):
-        some = self.pick(thing) if thing else "x"
-        return self.pick([[*thing, some], thing[::-1], thing[1:], [], thing * 3, [some] * 300, [*thing, nest(20)]])
+    def other_list(self, value):
+        some = self.pick(value) if value else "x"
+        return self.pick([[*value, some], value[::-1], value[1:], [], value * 3, [some] * 300, [*value, nest(20)]])
 
-    def other_map(self, thing):
-        keys = list(thing)
+    def other_map(self, value):
+        keys = list(value)
         some = self.pick(keys) if keys else "x"
-        without = {key: value for key, value in thing.items() if key != some}
+        without = {key: inner for key, inner in value.items() if key != some}
         return self.pick(
             [
                 without,
-                thing | {self.pick(WORDS): self.pick([1, -1, 2**63, ["x"], "x", None, ["f", "m"]])},
-                without | {self.pick(WORDS): thing.get(some)},
-                thing | {"protocol": self.pick([0, 2, 99, -1, 2**60])},
-                thing | {"type": self.pick([*TAGS, "x"])},
+                value | {self.pick(WORDS): self.pick([1, -1, 2**63, ["x"], "x", None, ["f", "m"]])},
+                without | {self.pick(WORDS): value.get(some)},
+                value | {"protocol": self.pick([0, 2, 99, -1, 2**60])},
+                value | {"type": self.pick([*TAGS, "x"])},
                 {},
             ]
         )
 
-    def other_array(self, thing):
+    def other_array(self, value):
         try:
-            given = unpacked(thing)
+            given = unpacked(value)
         except (ValueError, LookupError, OverflowError, struct.error):
-            return thing
+            return value
         with np.errstate(over="ignore", invalid="ignore"):
-            return self.other_values(thing, given.copy())
+            return self.other_values(value, given.copy())
 
-    def other_values(self, thing, values):
+    def other_values(self, value, values):
         rng = self.rng
         one = tuple(int(rng.integers(n)) for n in values.shape) if values.size else ()
         match int(rng.integers(14)):
@@ -147,7 +147,7 @@ class Hostile:
                 elif values.dtype.kind == "i":
                     values[one] = np.int64(np.clip(0 if np.isnan(number) else number, -(2.0**63), 2.0**62))
                 else:
-                    return Ext(1, thing.data[:-1] + bytes([int(rng.integers(256))]))
+                    return Ext(1, value.data[:-1] + bytes([int(rng.integers(256))]))
             case 3 if values.dtype.kind != "b":
                 values = -values
             case 4 if values.dtype.kind == "f":
@@ -163,7 +163,7 @@ class Hostile:
             case 9:
                 values = values.astype(self.pick([np.float64, np.int64, np.bool_]))
             case 10:
-                return self.lying(thing)
+                return self.lying(value)
             case 11:
                 values = np.zeros(self.pick([(), (0,), (0, 0), (0, 3), (3, 0), (1, 1), (1000,), (300, 300)]))
             case 12 if values.dtype.kind == "f":
@@ -172,9 +172,9 @@ class Hostile:
                 values = rng.permutation(values.ravel()).reshape(values.shape)
         return array(values)
 
-    def lying(self, thing):
+    def lying(self, value):
         """Headers that do not fit the bytes."""
-        letter, body = thing.data[:1], bytes(thing.data)
+        letter, body = value.data[:1], bytes(value.data)
         kinds = (
             letter + struct.pack("<BQ", 1, GIGABYTE // 8) + body[2:],
             letter + struct.pack("<BQQ", 2, 1 << 32, 1 << 32),
@@ -209,13 +209,13 @@ def at(tree, path):
     return tree
 
 
-def put(tree, path, thing):
+def put(tree, path, new):
     if not path:
-        return thing
+        return new
     step, *rest = path
     if isinstance(tree, dict):
-        return {key: put(value, rest, thing) if key == step else value for key, value in tree.items()}
-    return [put(value, rest, thing) if n == step else value for n, value in enumerate(tree)]
+        return {key: put(inner, rest, new) if key == step else inner for key, inner in tree.items()}
+    return [put(inner, rest, new) if n == step else inner for n, inner in enumerate(tree)]
 
 
 def nest(depth):
@@ -234,7 +234,7 @@ def array(values):
     return Ext(1, head + plain.tobytes())
 
 
-def unpacked(thing):
-    raw = bytes(thing.data)
+def unpacked(value):
+    raw = bytes(value.data)
     shape = struct.unpack_from(f"<{raw[1]}Q", raw, 2)
     return np.frombuffer(raw[2 + 8 * raw[1] :], dtype=_KINDS[raw[:1].decode()]).reshape(shape)

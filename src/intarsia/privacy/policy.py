@@ -1,4 +1,4 @@
-"""What may leave a participant: its own rules, which no study can loosen."""
+"""The release policy of a participant: what may leave it. No study can weaken it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ SMALL = ("merge", "withhold")
 
 @dataclass(frozen=True)
 class ReleasePolicy:
-    """The rules of one participant. The defaults are for institutions that answer for other people's rows.
+    """The rules of one participant. The defaults suit institutions that are responsible for other people's data.
 
     Attributes
     ----------
     min_cluster_size : int
-        No number leaves that fewer rows stand behind: smaller local clusters are merged or withheld, entries of centroids
-        with fewer cells hidden, columns with fewer filled cells and categories' levels with fewer rows left out, and a
-        table with fewer rows takes no part. 1 lets everything pass.
+        The smallest number of rows behind any number that leaves. Smaller local clusters are merged or suppressed; entries
+        of centroids, columns and levels of categories with fewer rows are suppressed; a table with fewer rows cannot take
+        part. 1 suppresses nothing.
     small : {"merge", "withhold"}
-        Whether a local cluster that is too small joins the nearest, or is kept back; its rows get a label either way.
+        Whether a local cluster that is too small is merged with the nearest one or suppressed. Its rows get a label in both
+        cases.
     round_counts_to : int
-        Counts of rows and cells leave as multiples of it; 1 leaves them as they are.
+        Counts of rows and values are rounded down to multiples of it; 1 leaves them as they are.
     allow_extremes : bool
-        Whether smallest and largest cells and quantiles may leave, which "minmax" and "robust" units and bounding boxes
-        need. Each of them is some row's cell.
+        Whether smallest and largest values and quantiles may leave, each of which is the value of a single row. Units
+        "minmax" and "robust" and bounding boxes need them.
     allow_discrete : bool
         Whether tables of probabilities ("discrete" densities) may leave: rare combinations in them are single rows.
     allow_any_covariance : bool
-        Whether covariances may leave that have more parameters than 0.33 × points; otherwise they are simplified.
+        Whether covariances with more parameters than 0.33 × points may leave; otherwise they are simplified.
     max_rounds : int or None
-        So many rounds of refinement are answered in one study, and no more; None for any number. As many different
-        questions for local clusters and for labels are answered, but at least 5 of each, which a study may need.
+        The largest number of rounds that are answered in one study; None for any number. The same limit, but at least 5,
+        applies to different requests for local clusters and for labels.
     """
 
     min_cluster_size: int = 5
@@ -52,7 +53,7 @@ class ReleasePolicy:
                 raise SettingError(f"{name} must be a whole number from {least}. Got {value!r} instead.")
         if self.round_counts_to > 1 and self.round_counts_to > self.min_cluster_size:
             raise SettingError(
-                f"round_counts_to must not be above min_cluster_size, or whole clusters would be rounded away. "
+                "round_counts_to must not be above min_cluster_size: all rows of a cluster would be rounded away. "
                 f"Got {self.round_counts_to} and {self.min_cluster_size}."
             )
         if self.small not in SMALL:
@@ -62,4 +63,4 @@ class ReleasePolicy:
 OPEN = ReleasePolicy(
     min_cluster_size=1, allow_extremes=True, allow_discrete=True, allow_any_covariance=True, max_rounds=None
 )
-"""For somebody who holds all tables anyway: everything passes."""
+"""A policy that suppresses nothing, for a user who has all tables."""
