@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 import intarsia
-from intarsia.participant import Gate, Participant
+from intarsia.participant import Participant
+from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import encode
 from intarsia.tables.frame import read_table
@@ -91,7 +92,7 @@ def in_process(tables, k):
     from intarsia.coordinator import FederatedAlgorithm
 
     answering = {
-        name: Participant(read_table(table, name), DBSCAN(eps=1000, min_samples=2), gate=Gate(ReleasePolicy()))
+        name: Participant(read_table(table, name), DBSCAN(eps=1000, min_samples=2), pipeline=Pipeline(ReleasePolicy()))
         for name, table in tables.items()
     }
     algorithm = FederatedAlgorithm(n_clusters=k, scale="auto", max_rounds=0)

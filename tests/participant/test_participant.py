@@ -11,7 +11,8 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 from intarsia.exceptions import LocalAlgorithmError, MissingCellsError
-from intarsia.participant import Gate, Participant
+from intarsia.participant import Participant
+from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import Assign, Centres, Columns, Describe, Failure, Label, Refine, Summarize
 from intarsia.tables import open_stream, scan_parquet
@@ -47,8 +48,10 @@ def both(frame, folder, policy=None, limits=LIMITS["a sample"]):
     frame.to_parquet(folder / "a.parquet", index=False)
     streamed = open_stream(scan_parquet(folder / "a.parquet", batch_rows=256), "a", limits=limits)
     tables = settle_missing(read_table(frame, "a"), "observed"), streamed
-    gates = [None if policy is None else Gate(policy) for _ in tables]
-    return [Participant(table, gate=gate, limits=limits) for table, gate in zip(tables, gates, strict=True)]
+    pipelines = [None if policy is None else Pipeline(policy) for _ in tables]
+    return [
+        Participant(table, pipeline=pipeline, limits=limits) for table, pipeline in zip(tables, pipelines, strict=True)
+    ]
 
 
 def assert_same(one, other):
@@ -249,7 +252,7 @@ def test_an_error_of_another_library_is_reported_without_its_text(monkeypatch):
     def fail(*_):
         raise ValueError("a secret value: 17")
 
-    monkeypatch.setattr(participant, "_answer", fail)  # any step may fail; the text must stay here
+    monkeypatch.setitem(participant.handlers, Describe, fail)  # any step may fail; the text must stay here
     reply = participant.handle(Describe())
     assert isinstance(reply, Failure)
     assert "17" not in reply.message

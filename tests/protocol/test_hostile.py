@@ -23,7 +23,9 @@ from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import IntarsiaError, ProtocolError
 from intarsia.federation.site import Site
 from intarsia.federation.site_settings import LocalSettings, write_settings
-from intarsia.participant import Gate, Journal, Participant
+from intarsia.participant import Participant
+from intarsia.privacy.journal import Journal
+from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import OPEN, ReleasePolicy
 from intarsia.protocol import (
     Assign,
@@ -109,7 +111,7 @@ def moments():
     found = []
     for name, algorithm in ALGORITHMS.items():
         answering = {
-            who: Participant(read_table(columns, who), gate=Gate(OPEN))
+            who: Participant(read_table(columns, who), pipeline=Pipeline(OPEN))
             for who, columns in tables(shares=name == "dirichlet").items()
         }
         step = algorithm.start(tuple(answering))
@@ -280,7 +282,7 @@ def asked_of(moments, who, kind):
         (Refine, {"round": -1}, "round"),
         (Refine, {"seed": -(2**63)}, "seed"),
         (Refine, {"rivals": ()}, "sets"),
-        (Assign, {"groups": np.array([0, 1]), "n_groups": 2**62}, "do not exist"),
+        (Assign, {"groups": np.array([0, 1]), "n_groups": 2**62}, "below n_groups"),
     ],
 )
 def test_what_no_coordinator_asks_for_is_refused_in_words(moments, sites, kind, fields, why):
@@ -387,7 +389,7 @@ def test_no_sum_of_squares_tells_of_a_single_row():
     """A centroid beside a lone row, moved a little: the change of the misfit would say where the row is."""
     rng = np.random.default_rng(0)
     column = np.concatenate([rng.normal(size=30), [50.0]])
-    asked = Participant(read_table({"x": column, "y": column}, "a"), gate=Gate(ReleasePolicy()))
+    asked = Participant(read_table({"x": column, "y": column}, "a"), pipeline=Pipeline(ReleasePolicy()))
 
     def misfit(place):
         values = np.array([[0.0, 0.0], [place, place]])
@@ -409,9 +411,9 @@ def test_nobody_can_ask_for_label_after_label_where_rounds_are_counted(tmp_path)
         return Label(centres=Centres(values, np.ones((2, 2), dtype=bool), np.full(2, -3.0), np.full(2, 3.0)))
 
     journal = Journal(tmp_path / "journal")
-    asked = Participant(table, gate=Gate(ReleasePolicy(max_rounds=6), journal))
+    asked = Participant(table, pipeline=Pipeline(ReleasePolicy(max_rounds=6), journal))
     kinds = [type(asked.handle(label(k / 10))).__name__ for k in range(8)]
     assert kinds == ["Labelled"] * 6 + ["Failure"] * 2
-    again = Participant(table, gate=Gate(ReleasePolicy(max_rounds=6), journal))
+    again = Participant(table, pipeline=Pipeline(ReleasePolicy(max_rounds=6), journal))
     assert isinstance(again.handle(label(0.3)), Labelled)  # the same question is not another one
     assert again.handle(label(0.9)).error == "ReleaseError"

@@ -86,7 +86,7 @@ def test_groups_before_clusters_are_refused():
     (participant, _) = participants()
     reply = participant.handle(Assign(groups=np.array([0]), n_groups=1))
     assert isinstance(reply, Failure)
-    assert "'a' was sent the groups of clusters that it does not have" in reply.message
+    assert "'a': groups need local clusters" in reply.message
 
 
 def test_a_failure_becomes_the_exception_it_names_and_never_a_foreign_one():

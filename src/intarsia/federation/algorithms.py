@@ -11,6 +11,7 @@ import msgspec
 from intarsia.coordinator import Algorithm, FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import ProtocolError, ReleaseError, SettingError, quote
 from intarsia.federation.study_file import Study
+from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
 
 _KINDS: dict[str, type[FederatedAlgorithm | OneShotAlgorithm]] = {
@@ -70,12 +71,10 @@ def digest_of(description: dict[str, Any], participants: tuple[str, ...]) -> str
 
 def forbidden(algorithm: Algorithm, policy: ReleasePolicy) -> str | None:
     """Return why the first requests of a study would be refused under a policy; None if they would be answered."""
-    from intarsia.participant import Gate  # which a server need not load
-
-    gate = Gate(policy)
+    pipeline = Pipeline(policy)
     try:
         for request in algorithm.start(("you",)).requests.values():
-            gate.admit(request)
+            pipeline.admit(request)
     except ReleaseError as error:
         return str(error)
     return None

@@ -12,9 +12,10 @@ from pathlib import Path
 from intarsia._files import write_atomically
 from intarsia.exceptions import ProtocolError, ReleaseError, SettingError
 from intarsia.federation.site_settings import LocalSettings, read_settings
-from intarsia.participant import Gate, Participant
+from intarsia.participant import Participant
 from intarsia.participant.registry import clusterer_from_text
 from intarsia.privacy.journal import Journal
+from intarsia.privacy.pipeline import Pipeline
 from intarsia.protocol import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode
 from intarsia.results.label_file import write_labels
 from intarsia.tables import Opened, open_table
@@ -41,9 +42,9 @@ def open_rows(name: str, settings: LocalSettings) -> Opened:
 
 def participant_of(settings: LocalSettings, opened: Opened, journal: Journal | None = None) -> Participant:
     """Return the participant with this table, and its own release rules; the journal lists what leaves."""
-    gate = Gate(settings.release, journal)
+    pipeline = Pipeline(settings.release, journal)
     local = clusterer_from_text(settings.local)
-    return Participant(opened.hold(settings.missing), local, settings.metric, settings.missing, gate)
+    return Participant(opened.hold(settings.missing), local, settings.metric, settings.missing, pipeline)
 
 
 def load_participant(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import singledispatchmethod
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -29,12 +28,12 @@ from intarsia.exceptions import (
 )
 from intarsia.participant.choose_k import Chosen, choose_labels
 from intarsia.participant.clusterers import Clusterer, clusterer_for
-from intarsia.participant.incoming import Incoming, units_of
+from intarsia.participant.incoming import centroids_from, mixture_from, units_of
 from intarsia.participant.refine import CentroidSet, Round, gathered, labelled_by_nearest, refine_sets
 from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units
 from intarsia.participant.summary import SummaryInput, details_of
-from intarsia.privacy.gate import Gate
-from intarsia.privacy.pipeline import Cells
+from intarsia.privacy.pipeline import Pipeline
+from intarsia.privacy.suppression import Cells
 from intarsia.protocol import (
     Assign,
     Columns,
@@ -52,13 +51,18 @@ from intarsia.protocol import (
     Summarize,
     encode,
 )
+from intarsia.protocol.centres import most_centres
 from intarsia.protocol.refine import MOST_ITERATIONS
 from intarsia.tables import AnyTable
 from intarsia.tables.held import HeldRows, HeldTable, hold
 from intarsia.tables.sample import LIMITS, Limits
 
+_ROWS_AT_A_TIME = 1 << 16  # that are compared with centres at the same time, at most
 _MOST_TRIED = 50  # numbers of clusters that are tried if nobody knows K
 _TOLERANCE = 1e-4  # of the mean variance: centres that move less in a pass over a large table have converged
+
+
+Handler = Callable[["Participant", Any, HeldRows], Reply]
 
 
 class _LocalClusters(NamedTuple):
@@ -93,21 +97,21 @@ class Participant:
         local: Any = None,
         metric: Metric = "euclidean",
         missing: str = "observed",
-        gate: Gate | None = None,
+        pipeline: Pipeline | None = None,
         limits: Limits = LIMITS,
     ) -> None:
         self.name = table.owner
         self.last_error: Exception | None = None
-        self._gate = Gate() if gate is None else gate
-        self._suppression = self._gate.suppression
+        self._pipeline = Pipeline() if pipeline is None else pipeline
+        self._suppression = self._pipeline.suppression
         self._metric = metric
-        self._clusterer = clusterer_for(local, MissingValues(missing, discreet=self._gate.is_discreet))
+        self._clusterer = clusterer_for(local, MissingValues(missing, discreet=self._pipeline.policy.is_discreet))
         held = hold(table, all_rows=self._clusterer.needs_all_rows, limits=limits)
         _check_in_memory(held, self._clusterer)
         self._table = self._released(held)
         if local is None:  # the order of the rows must not matter; an estimator gets the rows as they are
             self._table = self._table.in_canonical_order()
-        self._incoming = Incoming(self.name, len(held), self._table.levels)
+        self._most_centres = most_centres(min(len(held), _ROWS_AT_A_TIME))
         self._labels: IntArray | None = None
         self._summarized: _Summarized | None = None
         self._clustered: dict[bytes, _LocalClusters] = {}
@@ -134,10 +138,10 @@ class Participant:
         """Answer a request, or return a failure: in names and counts only, whatever went wrong."""
         self.last_error = None
         try:
-            self._gate.admit(request)
+            self._pipeline.admit(request)
             rows = self._layout(request)
-            answer = self._answer(request, rows)
-            return self._gate.release(request, answer, Cells(rows.n_rows, rows.counts))
+            answer = self.handlers[type(request)](self, request, rows)
+            return self._pipeline.release(request, answer, Cells(rows.n_rows, rows.counts))
         except IntarsiaError as error:
             self.last_error = error
             failure = Failure(error=type(error).__name__, message=_with_name(self.name, error))
@@ -146,36 +150,31 @@ class Participant:
             kind, what = type(error).__name__, type(request).__name__
             message = f"participant {self.name!r} failed with a {kind} while answering {what}"
             failure = Failure(error=LocalAlgorithmError.__name__, message=message)
-        return self._gate.pipeline.record(request, failure)
+        return self._pipeline.release_failure(request, failure)
 
     def _layout(self, request: Any) -> HeldRows:
         """Return all rows in the common columns and units of a request; in its own if the request has none."""
         columns: Columns | None = getattr(request, "columns", None)
         if columns is None:
             return self._table.rows()
-        self._incoming.check_levels(columns)
+        columns.check_levels(self._table.levels)
         return self._table.rows(columns.levels, self._units(columns))
 
     def _units(self, columns: Columns | None) -> Units | None:
         if columns is None:
             return None
         n_features = len(self._table.names) + sum(len(columns.levels[name]) for name in self._table.levels)
-        return self._incoming.units(columns, n_features)
+        columns.check(n_features)
+        return units_of(columns.shift, columns.scale)
 
-    @singledispatchmethod
-    def _answer(self, request: Any, rows: HeldRows) -> Reply:  # noqa: ARG002
-        raise ProtocolError(f"a {type(request).__name__} is not a request")
-
-    @_answer.register
-    def _(self, request: Describe, rows: HeldRows) -> Reply:
+    def _describe(self, request: Describe, rows: HeldRows) -> Reply:
         table, moments = self._table, None
         if request.scale is not None:
             numbers = FeatureSpace(rows.names).index(table.names)
             moments = _moments(rows.statistics(request.scale), numbers)
         return Description(features=table.names, levels=table.levels, n_rows=len(table), moments=moments)
 
-    @_answer.register
-    def _(self, request: Summarize, rows: HeldRows) -> Reply:
+    def _summarize(self, request: Summarize, rows: HeldRows) -> Reply:
         levels = None if request.columns is None else request.columns.levels
         clustered, units, moments = rows, self._units(request.columns), None
         if request.columns is None:  # one round: cluster in one's own units; the coordinator computes common ones
@@ -198,7 +197,7 @@ class Participant:
             rows.drawn,
             self._suppression.fewest,
         )
-        density = None if request.density is None else self._gate.density(request.density)
+        density = None if request.density is None else self._pipeline.density(request.density)
         return LocalSummary(
             features=rows.names,
             n_rows=rows.n_rows,
@@ -268,7 +267,7 @@ class Participant:
         if request.n_local_clusters > n_used:
             raise TooFewRowsError(
                 f"participant {self.name!r} was asked for {request.n_local_clusters} clusters of "
-                + ("fewer rows. " if self._gate.is_discreet else f"{n_used} row(s). ")
+                + ("fewer rows. " if self._pipeline.policy.is_discreet else f"{n_used} row(s). ")
                 + "Hint: ask for fewer local clusters, or exclude participants with so few rows."
             )
         return Chosen(self._clusterer.cluster(sample, request.n_local_clusters, rng), None)
@@ -297,10 +296,8 @@ class Participant:
         outside = rows.n_rows - int(fit.sizes.sum())
         return gathered(rows, fit) if len(fit.sizes) and self._suppression.gathers(outside) else fit
 
-    @_answer.register
-    def _(self, request: Refine, rows: HeldRows) -> Reply:
-        self._incoming.check_sets(request)
-        sets = [CentroidSet(*self._incoming.centres(sent, len(rows.names))) for sent in request.rivals]
+    def _refine(self, request: Refine, rows: HeldRows) -> Reply:
+        sets = [CentroidSet(*centroids_from(sent, len(rows.names), self._most_centres)) for sent in request.rivals]
         units, used = self._units(request.columns), None
         if self._clusterer.missing.how == "drop":
             used = np.zeros(rows.n_rows, dtype=np.bool_)
@@ -315,12 +312,11 @@ class Participant:
         cells = Cells(rows.n_rows, rows.counts)
         return Refinement(refined=refine_sets(rows, sets, round_, self._suppression, cells))
 
-    @_answer.register
-    def _(self, request: Label, rows: HeldRows) -> Reply:
-        centres, extent = self._incoming.centres(request.centres, len(rows.names))
+    def _label(self, request: Label, rows: HeldRows) -> Reply:
+        centres, extent = centroids_from(request.centres, len(rows.names), self._most_centres)
         label: Labeller = Nearest(rows, centres, extent, self._metric).labels
         if request.gaussians is not None:
-            mixture, varies = self._incoming.mixture(request.gaussians, centres), extent.varies
+            mixture, varies = mixture_from(request.gaussians, centres), extent.varies
 
             def label(piece: Any, /) -> IntArray:
                 return likeliest(mixture, piece.cells.T + rows.offset, piece.observed, varies)
@@ -329,13 +325,22 @@ class Participant:
         self._labels = result.labels
         return Labelled(sizes=result.sizes, counts=result.counts, squares=result.squares)
 
-    @_answer.register
-    def _(self, request: Assign, rows: HeldRows) -> Reply:  # noqa: ARG002
+    def _assign(self, request: Assign, rows: HeldRows) -> Reply:  # noqa: ARG002
         last = self._summarized
-        self._incoming.check_groups(request, None if last is None else int(last.shown.max(initial=-1)) + 1)
-        assert last is not None
+        if last is None:
+            raise ProtocolError("groups need local clusters, which this participant was not asked to find")
+        request.check_groups(int(last.shown.max(initial=-1)) + 1, self._most_centres)
         self._labels = relabelled(last.assigned, request.groups)
         return Labelled(sizes=sizes_of(relabelled(last.counted, request.groups), request.n_groups))
+
+    handlers: ClassVar[dict[type[Request], Handler]] = {
+        Describe: _describe,
+        Summarize: _summarize,
+        Refine: _refine,
+        Label: _label,
+        Assign: _assign,
+    }
+    """The function that answers each kind of request. That of a registered exchange is added here."""
 
 
 def _by_first_row(new: IntArray, labels: IntArray) -> IntArray:

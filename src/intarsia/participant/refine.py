@@ -15,8 +15,7 @@ from intarsia.core.distances import Extent, Metric
 from intarsia.core.kmeans import Fit
 from intarsia.core.rows import Found, Nearest, Rows, Tally, means, relabelled, small_type
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.privacy.pipeline import Cells
-from intarsia.privacy.suppression import Suppression
+from intarsia.privacy.suppression import Cells, Suppression
 from intarsia.protocol import Refined
 
 

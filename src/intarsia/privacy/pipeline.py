@@ -2,41 +2,35 @@
 
 ::
 
-    request → check → admit → (the participant answers) → suppress → add_noise → round_counts → declare → check_rows → record
+    request → check → admit → (the participant answers) → suppress → check_rows → add_noise → round_counts → declare → record
 
 Each step after the answer is a function ``(context, reply) -> reply`` in :data:`STEPS`. The steps read the facts that the
-fields of messages declare (:mod:`intarsia.protocol.facts`); none knows a single message.
+fields of messages declare (:mod:`intarsia.protocol.facts`); none knows a single message. Rows are checked before noise and
+rounding change their counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
+from intarsia.core.densities import family_of
 from intarsia.core.disclosure import hidden_entries, hidden_sizes
-from intarsia.core.types import IntArray
 from intarsia.exceptions import ProtocolError, ReleaseError, quote
-from intarsia.privacy.journal import ASKED, Journal, LockedJournal, digest_of
+from intarsia.privacy.admission import Admission
+from intarsia.privacy.journal import Journal
 from intarsia.privacy.policy import OPEN, ReleasePolicy
+from intarsia.privacy.suppression import Cells, Suppression
 from intarsia.protocol import Failure, Reply, Request, tag_of
 from intarsia.protocol.catalogue import fields_of, paths_of, requests, rows_behind
 from intarsia.protocol.wire import Part
 
-_FEWEST_REQUESTS = 5  # of a kind, and rounds with several sets of centroids, that every study may need
 S = TypeVar("S", bound=Part)
-
-
-class Cells(NamedTuple):
-    """The number of rows of a table, and the number of observed values of each feature."""
-
-    n_rows: int
-    filled: IntArray
 
 
 @dataclass
@@ -54,92 +48,38 @@ Step = Callable[[Context, Reply], Reply]
 
 
 class Pipeline:
-    """The release policy of one participant at work on its requests and replies."""
+    """The release policy of one participant at work: on its table and local clusters, its requests and its replies."""
 
     def __init__(self, policy: ReleasePolicy = OPEN, journal: Journal | None = None) -> None:
         self.policy = policy
-        self.journal = journal
+        self.suppression = Suppression(policy)
+        self._journal = journal
         self._admission = Admission(policy, journal)
+
+    def density(self, kind: str) -> str:
+        """Return the density to fit: one with few parameters, unless the policy allows any covariance."""
+        return kind if self.policy.allow_any_covariance else family_of(kind).parsimonious(kind)
 
     def admit(self, request: Request) -> None:
         """Raise an error if the request is invalid, or if the policy forbids an answer; otherwise count it."""
         if not isinstance(request, requests()):
             raise ProtocolError(f"a {type(request).__name__} is not a request")
         request.check()
+        self.suppression.start_request()
         self._admission.admit(request)
 
-    def release(self, request: Request, reply: Reply, cells: Cells, suppressed: Counter[str]) -> Reply:
-        """Return what may leave of a reply, after it was written to the journal."""
-        context = Context(self.policy, request, cells, suppressed, self.journal)
+    def release(self, request: Request, reply: Reply, cells: Cells) -> Reply:
+        """Return what may leave of a reply about a table with these counts, after it was written to the journal."""
+        context = Context(self.policy, request, cells, self.suppression.counts, self._journal)
         for step in STEPS:
             reply = step(context, reply)
         return reply
 
-    def record(self, request: object, failure: Failure) -> Failure:
-        """Write to the journal that a failure leaves."""
-        if self.journal is not None:
-            self.journal.write_reply(failure, request if isinstance(request, Request) else None)
+    def release_failure(self, request: object, failure: Failure) -> Failure:
+        """Return a failure after it was written to the journal."""
+        if self._journal is not None:
+            self._journal.write_reply(failure, request if isinstance(request, Request) else None)
         return failure
-
-
-class Admission:
-    """Which requests a participant answers.
-
-    Sums over rows that the coordinator chooses can be subtracted from each other, so that a participant answers only as many
-    different requests as a study needs. They are counted over restarts and over jobs that run at the same time, and a
-    request is counted before it is answered. The same request is counted once.
-    """
-
-    def __init__(self, policy: ReleasePolicy, journal: Journal | None) -> None:
-        self._policy, self._journal = policy, journal
-        self._asked: dict[str, set[str]] = {}
-        self._trials: set[str] = set()
-
-    def admit(self, request: Request) -> None:
-        """Raise a ReleaseError if the policy forbids an answer; otherwise count the request."""
-        for need in request.needs():
-            if not getattr(self._policy, need.rule):
-                raise ReleaseError(
-                    f"{need.reason}, which the release policy of this participant suppresses. Hint: {need.rule}."
-                )
-        if self._policy.max_rounds is None or not request.is_counted:
-            return
-        with nullcontext() if self._journal is None else self._journal.locked() as journal:
-            self._count(request, self._policy.max_rounds, journal)
-
-    def _count(self, request: Request, max_rounds: int, journal: LockedJournal | None) -> None:
-        """Count a request, together with those that other jobs have written to the journal."""
-        for entry in () if journal is None else journal.entries():
-            if entry.get("reply") != tag_of(Failure):  # it may have refused the request, which then does not count
-                self._remember(str(entry.get("request")), str(entry.get("digest")), entry.get("sets", 1))
-        tag, digest = tag_of(request), digest_of(request)
-        if digest in self._asked.setdefault(tag, set()):
-            return
-        self._check_number(request, max_rounds)
-        self._remember(tag, digest, request.n_sets)
-        if journal is not None:
-            journal.append({"event": ASKED, "request": tag, "digest": digest, "sets": request.n_sets})
-
-    def _remember(self, tag: str, digest: str, n_sets: int) -> None:
-        self._asked.setdefault(tag, set()).add(digest)
-        if n_sets != 1:
-            self._trials.add(digest)
-
-    def _check_number(self, request: Request, max_rounds: int) -> None:
-        tag = tag_of(request)
-        trials = max(max_rounds // 2, _FEWEST_REQUESTS)  # each contains as many sums as several rounds
-        if request.n_sets > 1 and len(self._trials) >= trials:
-            raise ReleaseError(
-                f"{trials} rounds with several sets of centroids were answered in this study, as many as the release "
-                "policy of this participant allows: half of all rounds. Hint: max_rounds, or n_rivals=0."
-            )
-        most = max_rounds if request.is_round else max(max_rounds, _FEWEST_REQUESTS)
-        if len(self._asked[tag]) >= most:
-            kind = "rounds" if request.is_round else f"requests {tag}"
-            raise ReleaseError(
-                f"{most} {kind} were answered in this study, as many as the release policy of this participant allows. "
-                "Hint: max_rounds."
-            )
 
 
 def suppress(context: Context, reply: Reply) -> Reply:
@@ -204,7 +144,7 @@ def record(context: Context, reply: Reply) -> Reply:
     return reply
 
 
-STEPS: tuple[Step, ...] = (suppress, add_noise, round_counts, declare, check_rows, record)
+STEPS: tuple[Step, ...] = (suppress, check_rows, add_noise, round_counts, declare, record)
 
 
 def _mapped(part: S, change: Callable[[Any], Any]) -> S:

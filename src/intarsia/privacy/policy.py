@@ -44,6 +44,11 @@ class ReleasePolicy:
     allow_any_covariance: bool = False
     max_rounds: int | None = 20
 
+    @property
+    def is_discreet(self) -> bool:
+        """Whether errors must not contain numbers of rows, which nothing rounds or suppresses."""
+        return self.min_cluster_size > 1 or self.round_counts_to > 1
+
     def __post_init__(self) -> None:
         for name, least in (("min_cluster_size", 1), ("round_counts_to", 1), ("max_rounds", 0)):
             value = getattr(self, name)

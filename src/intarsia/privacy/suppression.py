@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,9 +22,15 @@ from intarsia.core.distances import Extent
 from intarsia.core.grouping.agglomeration import renumber
 from intarsia.core.types import IntArray
 from intarsia.exceptions import TooFewRowsError, quote
-from intarsia.privacy.pipeline import Cells
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import Refined
+
+
+class Cells(NamedTuple):
+    """The number of rows of a table, and the number of observed values of each feature."""
+
+    n_rows: int
+    filled: IntArray
 
 
 class Suppression:

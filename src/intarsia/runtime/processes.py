@@ -17,7 +17,8 @@ from joblib.externals.loky.process_executor import BrokenProcessPool
 
 from intarsia.core.distances import Metric
 from intarsia.exceptions import LocalAlgorithmError, SettingError
-from intarsia.participant import Gate, Participant
+from intarsia.participant import Participant
+from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import Failure, Reply, Request
 from intarsia.runtime.contract import OnReply, Runtime, check_known, check_unique
@@ -42,7 +43,7 @@ class Joining(NamedTuple):
 
     def participant(self) -> Participant:
         """Create the participant."""
-        return Participant(self.table, self.local, self.metric, self.missing, Gate(self.rules))
+        return Participant(self.table, self.local, self.metric, self.missing, Pipeline(self.rules))
 
 
 class _Task(NamedTuple):

@@ -14,9 +14,11 @@ import intarsia
 from intarsia import ReleasePolicy
 from intarsia.core.disclosure import hidden_sizes
 from intarsia.exceptions import ReleaseError, SettingError, TooFewRowsError
-from intarsia.participant import Gate, Journal, Participant
-from intarsia.privacy.pipeline import Cells, Context, check_rows
+from intarsia.participant import Participant
+from intarsia.privacy.journal import Journal
+from intarsia.privacy.pipeline import Context, Pipeline, check_rows
 from intarsia.privacy.policy import OPEN
+from intarsia.privacy.suppression import Cells
 from intarsia.protocol import (
     Assign,
     Centres,
@@ -35,7 +37,7 @@ from intarsia.tables.frame import read_table
 
 
 def _participant(table, policy=None, journal=None, **more):
-    return Participant(read_table(table, "a"), gate=Gate(policy or ReleasePolicy(), journal), **more)
+    return Participant(read_table(table, "a"), pipeline=Pipeline(policy or ReleasePolicy(), journal), **more)
 
 
 def _summarize(**more):
@@ -190,6 +192,12 @@ def test_counts_are_rounded_down():
     assert participant.handle(Describe(scale="standard")).moments.count.tolist() == [80, 80]
 
 
+def test_rounding_does_not_make_a_cluster_too_small():
+    """Seven rows are enough where five are required, also if they are told as four."""
+    reply = _participant(_blobs([33, 7]), ReleasePolicy(round_counts_to=4)).handle(_summarize(n_local_clusters=2))
+    assert sorted(reply.sizes.tolist()) == [4, 32]
+
+
 def test_bad_rules_are_refused():
     for wrong in ({"min_cluster_size": 0}, {"small": "hide"}, {"max_rounds": -1}, {"round_counts_to": 2.5}):
         with pytest.raises(SettingError):
@@ -264,7 +272,7 @@ def test_a_whole_study_under_rules(method, tmp_path):
     assert ruled.run.suppressed
     data = ruled.summarise()
     assert any(s.what == "clusters" for s in data.suppressed)
-    assert "kept back" in ruled.report(tmp_path / "r.html").read_text()
+    assert "What release rules suppressed" in ruled.report(tmp_path / "r.html").read_text()
     ruled.save(tmp_path / "s.intarsia")
     assert intarsia.load(tmp_path / "s.intarsia").run == ruled.run
 
