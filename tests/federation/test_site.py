@@ -344,7 +344,7 @@ def test_a_preview_prints_the_very_messages(kit, capsys):
     messages = json.loads(capsys.readouterr().out)
     assert [message["message"] for message in messages] == ["reply.description", "reply.summary"]
     assert messages[0]["values"]["features"] == ["x", "y"]
-    assert {"field": "sizes", "entries": 2, "fewest_rows": 20} in messages[1]["fields"]
+    assert {"field": "sizes", "entries": 2, "bytes": 16, "fewest_rows": 20} in messages[1]["fields"]
     with pytest.raises(SystemExit) as end:
         main(["participant", "preview", "--table", str(kit / "data.csv"), "--id", "patient", "--one-shot"])
     assert end.value.code == 0
