@@ -22,7 +22,7 @@ from nvflare.private.admin_defs import Message
 from nvflare.private.fed.client import admin, client_req_processors
 from nvflare.private.defs import SysCommandTopic, InfoCollectorTopic, TrainingTopic
 from nvflare.fuel.f3.cellnet.net_agent import NetAgent
-from intarsia.federation.flare.locks import lock_site
+from intarsia.federation.flare.engine import lock_site
 if {locked}:
     lock_site()
 topics = {{t for p in client_req_processors.ClientRequestProcessors.request_processors for t in p.get_topics()}}

@@ -25,8 +25,8 @@ from intarsia import cluster
 from intarsia.cli import main
 from intarsia.exceptions import FederationError, InputError, IntarsiaError, SettingError
 from intarsia.federation.certificates.authority import Authority, renew
-from intarsia.federation.certificates.certificate import certificate_of
 from intarsia.federation.certificates.enrolment import Approval, approve, join, read_request, write_request
+from intarsia.federation.certificates.keys import certificate_of
 from intarsia.federation.certificates.lifetimes import check_lifetimes, lifetimes
 from intarsia.federation.flare.kit import make_kit, write_kits
 from intarsia.federation.kit_folder import study_of

@@ -17,7 +17,7 @@ from intarsia.cli import main
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import InputError, ProtocolError, SettingError
 from intarsia.federation.algorithms import as_json, check_rules, digest_of, from_json, rounds_beyond
-from intarsia.federation.release_rules import looser
+from intarsia.federation.settings_file import looser
 from intarsia.federation.site import RELEASES, Site
 from intarsia.federation.site_settings import LocalSettings, read_settings, write_settings
 from intarsia.federation.study_file import Study, read_study

@@ -86,20 +86,7 @@ def run(
     _write_report(output)
 
 
-@federation.command()
-def resume(
-    kit: Kit,
-    output: Output = Path("study"),
-    patience: Patience = 600.0,
-    without: Without = None,
-    seed: Seed = None,
-    quiet: Quiet = False,
-) -> None:
-    """Continue a run that paused or was interrupted; the same as run.
-
-    Example: [bold]intarsia federation resume --kit kits/analyst -o study/[/]
-    """
-    run(kit, output, patience, without, seed, quiet)
+federation.command("resume", help="Continue a run that paused or was interrupted; the same as run.")(run)
 
 
 @federation.command()

@@ -30,8 +30,7 @@ def init(
     engine()
     from intarsia.federation.algorithms import check_rules
     from intarsia.federation.certificates.authority import Authority
-    from intarsia.federation.certificates.certificate import certificate_of
-    from intarsia.federation.certificates.keys import fingerprint
+    from intarsia.federation.certificates.keys import certificate_of, fingerprint
     from intarsia.federation.flare.kit import write_kits
     from intarsia.federation.kit_folder import AUTHORITY
     from intarsia.federation.study_file import read_study

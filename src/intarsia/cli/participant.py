@@ -83,7 +83,7 @@ class Options:
         """Return the settings of the kit, changed by the options that were given."""
         from msgspec.structs import replace
 
-        from intarsia.federation.release_rules import rules_from
+        from intarsia.federation.settings_file import rules_from
 
         table = None if self.table is None else str(self.table.resolve())
         given = {
@@ -108,7 +108,7 @@ class Options:
         return tuple(dict.fromkeys([*(self.column or ()), *several]))
 
     def _rules(self) -> dict[str, Any]:
-        from intarsia.federation.release_rules import RULES
+        from intarsia.federation.settings_file import RULES
 
         rules = {name: getattr(self, name) for name in RULES if getattr(self, name) is not None}
         rounds = rules.get("max_rounds", "")
@@ -273,7 +273,7 @@ def _write_form(form: Path, kit: Path | None, seen: Preview) -> None:
 
 def _show_rules(settings: LocalSettings) -> None:
     """Print the rules in force, and which of them are looser than the default: a study may have proposed them."""
-    from intarsia.federation.release_rules import as_table, looser
+    from intarsia.federation.settings_file import as_table, looser
 
     rules = ", ".join(f"{name} = {jsonlib.dumps(value)}" for name, value in as_table(settings.release).items())
     say(f"rules: {rules}")

@@ -13,7 +13,7 @@ from typing import Any
 
 from intarsia._files import read_toml
 from intarsia.exceptions import SettingError, quote
-from intarsia.federation.release_rules import as_table
+from intarsia.federation.settings_file import as_table
 from intarsia.federation.site_settings import LocalSettings, toml_lines
 from intarsia.federation.study_file import Study
 from intarsia.protocol import tag_of

@@ -1,7 +1,16 @@
-"""TOML files with typed settings and a ``[release]`` table: one way to read them, one kind of error."""
+"""TOML files with typed settings and a table of release rules: one way to read them, one kind of error.
+
+A study proposes the rules for its kits; a participant's own rules win. ::
+
+    [release]
+    min_cluster_size = 10
+    small = "withhold"
+    max_rounds = "any"              # any number; TOML has no null
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,9 +18,13 @@ import msgspec
 
 from intarsia._files import read_toml
 from intarsia.exceptions import SettingError, quote
-from intarsia.federation.release_rules import rules_from
+from intarsia.privacy.policy import ReleasePolicy
 
 S = TypeVar("S", bound=msgspec.Struct)
+ANY = "any"
+DEFAULT = ReleasePolicy()
+RULES = tuple(entry.name for entry in fields(ReleasePolicy))
+_LESS_IS_LOOSER = ("min_cluster_size", "round_counts_to")
 
 
 def read_settings_file(path: Path, kind: type[S]) -> S:
@@ -38,3 +51,34 @@ def typed(table: dict[str, Any], kind: type[S], where: str) -> S:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
         raise SettingError(f"{where}: {str(error).rstrip('.')}.") from None
+
+
+def rules_from(table: Any, where: str, base: ReleasePolicy = DEFAULT) -> ReleasePolicy:
+    """Return the rules of ``base``, changed by a table of a file; an error names ``where`` and the rule."""
+    if not isinstance(table, dict):
+        raise SettingError(f"{where} must be a table of rules: {', '.join(RULES)}.")
+    if unknown := [name for name in table if name not in RULES]:
+        raise SettingError(f"{where} has unknown rules: {quote(unknown)}. Known rules: {', '.join(RULES)}.")
+    changed = {name: None if (name, value) == ("max_rounds", ANY) else value for name, value in table.items()}
+    try:
+        return msgspec.convert(asdict(base) | changed, ReleasePolicy)
+    except msgspec.ValidationError as error:
+        raise SettingError(f"{where}: {str(error).rstrip('.')}.") from None
+
+
+def as_table(policy: ReleasePolicy) -> dict[str, Any]:
+    """Return all rules as a file writes them."""
+    return {name: ANY if value is None else value for name, value in asdict(policy).items()}
+
+
+def looser(policy: ReleasePolicy) -> list[str]:
+    """Return the names of the rules that let more leave than the default rules do."""
+    return [name for name, value in as_table(policy).items() if _is_looser(name, value, as_table(DEFAULT)[name])]
+
+
+def _is_looser(name: str, value: Any, default: Any) -> bool:
+    if isinstance(value, bool):
+        return value and not default
+    if name in _LESS_IS_LOOSER:
+        return bool(value < default)
+    return name == "max_rounds" and (value == ANY or value > default)

@@ -23,8 +23,7 @@ from typing import Any
 import msgspec
 
 from intarsia._files import write_atomically
-from intarsia.federation.release_rules import as_table
-from intarsia.federation.settings_file import read_settings_file
+from intarsia.federation.settings_file import as_table, read_settings_file
 from intarsia.privacy.policy import ReleasePolicy
 
 SETTINGS = "intarsia.toml"

@@ -15,8 +15,16 @@ import msgspec
 
 from intarsia._files import write_atomically
 from intarsia.exceptions import FederationError, InputError, SettingError
-from intarsia.federation.certificates.certificate import Period, Subject, certificate_of, end_of, issue
-from intarsia.federation.certificates.keys import KeyPair, fingerprint, read_small_file
+from intarsia.federation.certificates.keys import (
+    KeyPair,
+    Period,
+    Subject,
+    certificate_of,
+    end_of,
+    fingerprint,
+    issue,
+    read_small_file,
+)
 from intarsia.federation.kit_folder import ANALYST, ROOT, SERVER, STARTUP, Credentials, install, name_of
 from intarsia.federation.study_file import Study
 

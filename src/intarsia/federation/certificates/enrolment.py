@@ -25,15 +25,19 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from intarsia._files import write_atomically
 from intarsia.exceptions import FederationError, InputError, SettingError, quote
 from intarsia.federation.certificates.authority import Authority, check_root
-from intarsia.federation.certificates.certificate import (
+from intarsia.federation.certificates.keys import (
+    KEY_SIZE,
+    KeyPair,
     Subject,
     certificate_of,
     common_name,
     end_of,
+    fingerprint,
     is_signed_by,
     organisation,
+    read_small_file,
+    same_fingerprint,
 )
-from intarsia.federation.certificates.keys import KEY_SIZE, KeyPair, fingerprint, read_small_file, same_fingerprint
 from intarsia.federation.kit_folder import Credentials, install, name_of, study_of, write_study
 from intarsia.federation.study_file import Study
 

@@ -9,8 +9,7 @@ import msgspec
 
 from intarsia.exceptions import FederationError, SettingError
 from intarsia.federation.certificates.authority import CERTIFICATE
-from intarsia.federation.certificates.certificate import certificate_of, common_name, end_of
-from intarsia.federation.certificates.keys import read_small_file
+from intarsia.federation.certificates.keys import certificate_of, common_name, end_of, read_small_file
 from intarsia.federation.kit_folder import ROOT, STARTUP
 
 SOON = timedelta(days=30)  # before the expiry date: from then on commands warn

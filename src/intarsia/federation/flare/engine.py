@@ -1,8 +1,11 @@
-"""The parts of NVIDIA FLARE that we replace or call although they are no public interface, and a check that they exist.
+"""The internals of NVIDIA FLARE that we replace or call, a check that they exist, and the locks on what a site answers.
 
-If one of them were renamed, most calls would fail; two would silently do nothing: a network question that is answered
-again (``NetAgent._do_*``), and a site that counts as connected long after it was killed (``heart_beat_timeout``). So every
-process of a federation calls :func:`check_engine` first, and does not start where one is missing.
+They are no public interface. If one were renamed, most calls would fail, but two would silently do nothing: a network
+question would be answered again (``NetAgent._do_*``), and a killed site would count as connected (``heart_beat_timeout``).
+So every process of a federation calls :func:`check_engine` first, and does not start if one is missing.
+
+The engine checks rights only where its server tells it to. So a site's process and that of a job keep the answers that a run
+needs and drop all others: no shell, no logs, no errors, no settings.
 """
 
 from __future__ import annotations
@@ -127,3 +130,29 @@ def network_handlers() -> list[str]:
     """Return the methods that the engine registers as answers to questions about the network, whatever their names."""
     agent = internal(NET_AGENT, "NetAgent")
     return [name for name in _names_in(agent.__init__) if callable(getattr(agent, name, None))]
+
+
+def lock_site() -> None:
+    """Drop all other answers of a site's own process. To be called before the engine starts."""
+    from nvflare.fuel.f3.cellnet.net_agent import NetAgent
+    from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
+
+    _keep(ClientRequestProcessors.request_processors, ANSWERED_BY_A_SITE)
+    for name in network_handlers():
+        if name not in ANSWERED_ON_THE_NETWORK:
+            setattr(NetAgent, name, _no_answer)
+
+
+def lock_job() -> None:
+    """Drop all other answers of a job's process. To be called as soon as our executor exists."""
+    from nvflare.private.fed.client.admin_commands import AdminCommands
+
+    _keep(AdminCommands.commands, ANSWERED_BY_A_JOB)
+
+
+def _keep(answers: list[Any], class_names: frozenset[str]) -> None:
+    answers[:] = [answer for answer in answers if type(answer).__name__ in class_names]
+
+
+def _no_answer(*_: Any, **__: Any) -> None:
+    return None

@@ -12,10 +12,9 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError
-from intarsia.federation.flare.engine import check_engine
+from intarsia.federation.flare.engine import check_engine, lock_job
 from intarsia.federation.flare.filter import MESSAGE, REQUEST
 from intarsia.federation.flare.job import TASK
-from intarsia.federation.flare.locks import lock_job
 from intarsia.federation.flare.starter import LIMIT
 from intarsia.federation.site import RELEASES, Site
 from intarsia.privacy.journal import Journal

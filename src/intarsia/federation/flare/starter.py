@@ -12,7 +12,6 @@ import runpy
 import sys
 
 from intarsia.federation.flare import engine
-from intarsia.federation.flare.locks import lock_site
 
 LIMIT = 256 * 1024 * 1024  # bytes
 LIMITS = {"max_message_size": LIMIT, "streaming_max_blob_size": LIMIT}
@@ -42,7 +41,7 @@ def main() -> None:
     if which == "server":
         forget_sooner()
     else:
-        lock_site()
+        engine.lock_site()
     sys.argv = [MODULES[which], *arguments]
     runpy.run_module(MODULES[which], run_name="__main__", alter_sys=True)
 
