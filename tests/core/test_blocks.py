@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from intarsia.core.blocks import by_columns, by_rows, cleared
 from intarsia.core.centroids import centroids_of_rows
-from intarsia.core.densities.base import Clustered, fit_densities
+from intarsia.core.densities.base import fit_densities
 from intarsia.core.distances import distances_to_centres, extent_of
 from intarsia.core.mixture import log_memberships, mixture_of
 from intarsia.core.units import QUANTILES, statistics_of
+from tests.core.densities.fitting import clustered
 
 
 @given(n=st.integers(0, 10**7), d=st.integers(0, 3000), values=st.sampled_from([0, 1000, 1 << 18]))
@@ -64,7 +65,7 @@ def test_what_is_computed_in_pieces_is_what_the_formulas_say(missing):
 
 def test_a_density_of_rows_in_several_pieces_has_their_covariance():
     rows = np.random.default_rng(1).normal(size=(70_000, 20)) @ np.diag(np.arange(1.0, 21.0))
-    [density] = fit_densities(Clustered.of_arrays(rows, np.ones(rows.shape, dtype=bool)), "gaussian_full")
+    [density] = fit_densities(clustered(rows, np.ones(rows.shape, dtype=bool)), "gaussian_full")
     np.testing.assert_allclose(density.mean, rows.mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(
         density.variances, rows.var(axis=0), rtol=1e-3

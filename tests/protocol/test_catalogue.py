@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import intarsia
-from intarsia.core.densities import Clustered, family_of, fit_densities
+from intarsia.core.densities import family_of, fit_densities
 from intarsia.protocol import (
     Assign,
     DensityMessage,
@@ -17,6 +17,7 @@ from intarsia.protocol import (
 )
 from intarsia.protocol.catalogue import Field, differences, fields_of, rows_behind
 from intarsia.protocol.densities import packed
+from tests.core.densities.fitting import clustered
 
 
 def _summary(**more):
@@ -116,9 +117,7 @@ def test_no_label_and_no_row_is_in_any_field():
 
 
 def test_the_rarest_outcome_counts_for_a_table_of_probabilities():
-    [codes] = fit_densities(
-        Clustered.of_arrays(np.array([[1.0]] * 9 + [[2.0]]), np.ones((10, 1), dtype=bool)), "discrete"
-    )
+    [codes] = fit_densities(clustered(np.array([[1.0]] * 9 + [[2.0]]), np.ones((10, 1), dtype=bool)), "discrete")
     density = packed(codes, family_of("discrete"))
     assert rows_behind(_summary(densities=(density, density)))["densities.discrete.outcomes"] == 1
 

@@ -6,10 +6,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from intarsia.core.densities import Clustered, family_of, fit_densities
+from intarsia.core.densities import family_of, fit_densities
 from intarsia.exceptions import ProtocolError
 from intarsia.protocol import DensityMessage, LocalSummary, decode_reply, encode
 from intarsia.protocol.densities import fewest_rows, packed, problem_of, unpacked
+from tests.core.densities.fitting import clustered
 from tests.hostile import array
 
 NAMES = ("gaussian", "gaussian_full", "gaussian_low_rank", "gaussian_diagonal", "dirichlet", "discrete")
@@ -21,7 +22,7 @@ def fitted(name, d=4):
         "dirichlet": rng.dirichlet(np.arange(1.0, d + 1.0), size=90),
         "discrete": rng.integers(3, size=(90, d)).astype(float),
     }.get(name, rng.normal(size=(90, d)) + rng.normal(size=(90, 1)))
-    return fit_densities(Clustered.of_arrays(rows, np.ones(rows.shape, dtype=bool)), name)[0]
+    return fit_densities(clustered(rows, np.ones(rows.shape, dtype=bool)), name)[0]
 
 
 def summary(density, d=4):

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from intarsia.core.densities.base import Clustered, density_names, family_of, fit_densities
+from intarsia.core.densities.base import density_names, family_of, fit_densities
 from intarsia.core.densities.dirichlet import Dirichlet
 from intarsia.exceptions import SettingError
-from tests.core.densities.fitting import GAUSSIANS, correlated, fit
+from tests.core.densities.fitting import GAUSSIANS, clustered, correlated, fit
 
 
 def _any(rng, kind):
@@ -88,7 +88,7 @@ def test_parts_are_the_rows_of_each_cluster(order):
     rows, labels = np.asarray(rng.normal(size=(2000, 300)), order=order), rng.integers(-1, 3, size=2000)
     observed = rng.random(rows.shape) < 0.9
     observed[:200] = True
-    clusters = Clustered.of_arrays(rows, observed, labels)
+    clusters = clustered(rows, observed, labels)
     cells, counts, sizes = np.zeros((3, 300)), np.zeros((3, 300)), np.zeros(3)
     for part in clusters.parts():
         cells[part.cluster] += part.cells.sum(axis=1)
@@ -101,4 +101,4 @@ def test_parts_are_the_rows_of_each_cluster(order):
 
 def test_clusters_without_rows_in_any_piece_are_fitted_to_nothing():
     rows = np.array([[1.0], [2.0]])
-    assert fit_densities(Clustered.of_arrays(rows, np.ones((2, 1), dtype=bool), np.array([-1, -1])), "gaussian") == []
+    assert fit_densities(clustered(rows, np.ones((2, 1), dtype=bool), np.array([-1, -1])), "gaussian") == []

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from intarsia.core.densities.base import Clustered, fit_densities
+from intarsia.core.densities.base import fit_densities
 from intarsia.core.densities.dirichlet import Dirichlet, DirichletFamily
 from intarsia.exceptions import DensityError
-from tests.core.densities.fitting import fit
+from tests.core.densities.fitting import clustered, fit
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -86,7 +86,7 @@ def test_categories_are_refused_by_name():
 def test_the_total_is_a_median_however_many_totals_are_held_in_memory():
     rng = np.random.default_rng(0)
     rows = rng.dirichlet([3.0, 2.0, 1.0], size=999) * 100 * rng.uniform(0.995, 1.005, size=(999, 1))
-    clusters = Clustered.of_arrays(rows, np.ones(rows.shape, dtype=bool), np.arange(999) % 2)
+    clusters = clustered(rows, np.ones(rows.shape, dtype=bool), np.arange(999) % 2)
     for k, density in enumerate(fit_densities(clusters, "dirichlet")):
         assert density.total == np.median(rows[np.arange(999) % 2 == k].sum(axis=1))
     for density in DirichletFamily(n_totals=10).fit(clusters, "dirichlet"):

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.densities.base import Clustered, fit_densities
+from intarsia.core.densities.base import fit_densities
 from intarsia.core.densities.gaussian_fit import GaussianFamily, correlation_shrinkage, low_rank_covariance
-from tests.core.densities.fitting import GAUSSIANS, correlated, fit
+from tests.core.densities.fitting import GAUSSIANS, clustered, correlated, fit
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -44,8 +44,8 @@ def test_a_column_in_another_unit_gives_the_density_in_that_unit(seed, kind, n, 
         rows[:, 1] = 0.1  # constant
     unit, shift = 10.0 ** rng.uniform(-4, 4, size=d), rng.normal(size=d)
     observed = np.ones(rows.shape, dtype=bool)
-    here = fit_densities(Clustered.of_arrays(rows, observed, labels), kind)
-    there = fit_densities(Clustered.of_arrays(rows * unit + shift, observed, labels), kind)
+    here = fit_densities(clustered(rows, observed, labels), kind)
+    there = fit_densities(clustered(rows * unit + shift, observed, labels), kind)
     for one, other in zip(here, there, strict=True):
         assert type(one) is type(other)
         back = other.in_units(shift, unit)
@@ -124,7 +124,7 @@ def test_products_of_very_large_or_small_values_neither_overflow_nor_vanish(size
 def test_products_that_do_not_fit_into_memory_take_more_passes():
     rng = np.random.default_rng(4)
     rows, labels = correlated(rng, 400, 5), np.arange(400) % 4
-    clusters = Clustered.of_arrays(rows, np.ones(rows.shape, dtype=bool), labels)
+    clusters = clustered(rows, np.ones(rows.shape, dtype=bool), labels)
     few = GaussianFamily(n_products=1).fit(clusters, "gaussian_full")
     for one, other in zip(GaussianFamily().fit(clusters, "gaussian_full"), few, strict=True):
         assert (one.covariance == other.covariance).all()
@@ -133,7 +133,7 @@ def test_products_that_do_not_fit_into_memory_take_more_passes():
 def test_pieces_do_not_change_the_density():
     rng = np.random.default_rng(5)
     rows = correlated(rng, 3000, 200)  # pieces of 1280 rows
-    pieces = list(Clustered.of_arrays(rows, np.ones(rows.shape, dtype=bool)).parts())
+    pieces = list(clustered(rows, np.ones(rows.shape, dtype=bool)).parts())
     assert len(pieces) > 1
     np.testing.assert_allclose(fit(rows, "gaussian_diagonal").covariance, rows.var(axis=0), rtol=1e-12)
 
@@ -142,11 +142,11 @@ def test_suppressed_features_are_not_in_the_density():
     rng = np.random.default_rng(6)
     rows, labels = correlated(rng, 300, 4), np.arange(300) % 2
     observed = np.ones(rows.shape, dtype=bool)
-    clusters = Clustered.of_arrays(rows, observed, labels)
+    clusters = clustered(rows, observed, labels)
     counts = clusters.centroids.counts.copy()
     counts[1, [0, 2]] = 0
     released = MaskedCentroids.of(clusters.centroids.values, counts)
-    hidden = fit_densities(Clustered.of_arrays(rows, observed, labels, released=released), "gaussian_diagonal")
+    hidden = fit_densities(clustered(rows, observed, labels, released=released), "gaussian_diagonal")
     usual = fit_densities(clusters, "gaussian_diagonal")
     np.testing.assert_array_equal(hidden[0].covariance, usual[0].covariance)
     np.testing.assert_array_equal(hidden[1].covariance, usual[1].covariance[[1, 3]])

@@ -14,11 +14,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.core.blocks import by_rows
-from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
-from intarsia.core.distances import Extent, extent_of
-from intarsia.core.rows import Piece
-from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.rows import Rows
+from intarsia.core.types import FloatArray, IntArray
 from intarsia.exceptions import DensityError, SettingError, quote
 
 Parts = Mapping[str, npt.NDArray[Any]]
@@ -86,16 +84,6 @@ class Part(NamedTuple):
     observed: FloatArray | None
 
 
-class RowsInPieces(Protocol):
-    """A table that can be read again and again in pieces of rows, each less ``offset``."""
-
-    @property
-    def offset(self) -> FloatArray: ...  # noqa: D102
-    @property
-    def extent(self) -> Extent: ...  # noqa: D102
-    def __iter__(self) -> Iterator[Piece]: ...
-
-
 @dataclass(frozen=True)
 class Clustered:
     """A table with a label for each row (negative: in no cluster), and the sizes and centroids of its clusters.
@@ -104,28 +92,13 @@ class Clustered:
     that remain. ``categories`` are the features of each one-hot coded column, by the name of the column.
     """
 
-    rows: RowsInPieces
+    rows: Rows
     labels: IntArray
     sizes: IntArray
     centroids: MaskedCentroids
     released: MaskedCentroids
     names: Sequence[str]
     categories: Mapping[str, IntArray] = field(default_factory=dict)
-
-    @classmethod
-    def of_arrays(
-        cls, rows: FloatArray, observed: BoolArray, labels: IntArray | None = None, **given: Any
-    ) -> Clustered:
-        """Return the clusters of a table in memory (rows × features); without labels, all rows form one cluster.
-
-        Other attributes may be given.
-        """
-        labels = np.zeros(len(rows), dtype=np.intp) if labels is None else labels
-        n_clusters = int(labels.max(initial=-1)) + 1
-        centroids = given.pop("centroids", None) or centroids_of_rows(rows, observed, labels, n_clusters)
-        sizes = np.bincount(labels[labels >= 0], minlength=len(centroids))
-        usual: dict[str, Any] = {"released": centroids, "names": [str(k) for k in range(rows.shape[1])]}
-        return cls(_ArrayRows(rows, observed), labels, sizes, centroids, **(usual | given))
 
     def parts(self) -> Iterator[Part]:
         """Read the table once and yield, piece by piece, the rows of each cluster in arrays that may be overwritten."""
@@ -161,26 +134,6 @@ class Clustered:
 def _reordered(cells: FloatArray, order: IntArray) -> FloatArray:
     """Copy the columns of an array in this order, along its memory layout."""
     return np.asarray(cells.T.take(order, axis=0).T if cells.flags.f_contiguous else cells.take(order, axis=1))
-
-
-class _ArrayRows:
-    """A table in memory, in pieces of rows."""
-
-    def __init__(self, rows: FloatArray, observed: BoolArray) -> None:
-        self._rows, self._observed = rows, observed
-        self.offset = np.zeros(rows.shape[1])
-
-    @property
-    def extent(self) -> Extent:
-        return extent_of(self._rows, self._observed)
-
-    def __iter__(self) -> Iterator[Piece]:
-        for at in by_rows(*self._rows.shape):
-            rows, observed = self._rows[at], self._observed[at]
-            if observed.all():
-                yield Piece(at, rows.T, None)
-            else:
-                yield Piece(at, np.where(observed, rows, 0.0).T, observed.T.astype(np.float64))
 
 
 class Family(ABC):

@@ -6,7 +6,7 @@ The difference z of two independent Gaussians is Gaussian, with covariance Σ = 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,17 +43,12 @@ def exact_forces(
         )
     forces = np.full((len(densities), len(densities)), np.nan)
     for left, right, shared in comparable_clusters(seen, extent):
+        one, other = (_Side([gaussians[k].marginal(shared[seen[k]]) for k in side.tolist()]) for side in (left, right))
         first, second = (
             np.triu_indices(len(left), 1) if left is right else np.divmod(np.arange(left.size * right.size), right.size)
         )
-        pairs = _Pairs(
-            [gaussians[k].marginal(shared[seen[k]]) for k in left.tolist()],
-            [gaussians[k].marginal(shared[seen[k]]) for k in right.tolist()],
-            first,
-            second,
-        )
         law = _Law(float(np.square(extent.width[shared]).sum()), exponent, softening, sizes)
-        values = _forces_of_pairs(pairs, law)
+        values = _forces_of_pairs(_Pairs(one, other, first, second), law)
         forces[left[first], right[second]] = forces[right[second], left[first]] = values
     return forces
 
@@ -66,96 +61,85 @@ class _Law(NamedTuple):
     softening: float
     sizes: BlockSizes
 
+    def force(self, variances: FloatArray, squares: FloatArray) -> FloatArray:
+        """Return the force for differences with these variances and squared means; both are overwritten."""
+        variances /= self.square
+        squares /= self.square
+        return inverse_power_moment(variances, squares, self.softening, self.exponent, self.sizes)
+
+
+class _Side:
+    """Gaussians over the same features."""
+
+    def __init__(self, gaussians: Sequence[Gaussian]) -> None:
+        self.gaussians = gaussians
+        self.means, self.variances = np.stack([g.mean for g in gaussians]), np.stack([g.variances for g in gaussians])
+        self.ranks = np.array([g.rank for g in gaussians])
+
+    def full_covariances(self, which: IntArray) -> FloatArray:
+        """Return the covariances as matrices."""
+        used, position = np.unique(which, return_inverse=True)
+        return np.stack([self.gaussians[k].full_covariance for k in used.tolist()])[position]
+
+    def diagonals_and_factors(self, which: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the diagonals, and the factors with columns of zeros appended to the same number."""
+        used, position = np.unique(which, return_inverse=True)
+        diagonals = np.stack([self.gaussians[k].covariance for k in used.tolist()])
+        factors = np.zeros((*diagonals.shape, self.ranks[used].max()))
+        for place, k in enumerate(used.tolist()):
+            own = self.gaussians[k].factors
+            if own is not None:
+                factors[place, :, : own.shape[1]] = own
+        return diagonals[position], factors[position]
+
 
 class _Pairs(NamedTuple):
-    """Pairs of Gaussians over the same features: pair k is ``left[first[k]]`` and ``right[second[k]]``."""
+    """Pairs of Gaussians over the same features: pair k is ``first[k]`` of the left and ``second[k]`` of the right."""
 
-    left: Sequence[Gaussian]
-    right: Sequence[Gaussian]
+    left: _Side
+    right: _Side
     first: IntArray
     second: IntArray
 
-    def take(self, which: BoolArray | IntArray | slice) -> _Pairs:
-        return _Pairs(self.left, self.right, self.first[which], self.second[which])
-
-    def in_blocks(self, numbers_per_pair: int, most: int) -> Iterator[_Pairs]:
-        """Yield as many pairs at once as fit into memory."""
-        height = max(1, most // max(1, numbers_per_pair))
-        return (self.take(slice(k, k + height)) for k in range(0, len(self.first), height))
-
-    @property
-    def ranks(self) -> IntArray:
-        """The rank that each pair's covariance adds to a diagonal matrix."""
-        left, right = (np.array([g.rank for g in side]) for side in (self.left, self.right))
-        return np.asarray(left[self.first] + right[self.second])
-
     def differences(self) -> FloatArray:
         """Return the differences of the means."""
-        left, right = np.stack([g.mean for g in self.left]), np.stack([g.mean for g in self.right])
-        return np.asarray(left[self.first] - right[self.second])
+        return np.asarray(self.left.means[self.first] - self.right.means[self.second])
 
 
 def _forces_of_pairs(pairs: _Pairs, law: _Law) -> FloatArray:
-    forces = np.empty(len(pairs.first))
-    d, rank = len(pairs.left[0].mean), pairs.ranks
+    forces, d = np.empty(len(pairs.first)), pairs.left.means.shape[1]
+    rank = pairs.left.ranks[pairs.first] + pairs.right.ranks[pairs.second]
     dense = (rank > 0) & (_DENSE_FROM * rank >= d)
-    for forces_of, numbers, chosen in (
-        (_diagonal_forces, 1, rank == 0),
-        (_dense_forces, d * d, dense),
-        (_low_rank_forces, d * (4 * N_NODES + int(rank[~dense].max(initial=0)) ** 2), (rank > 0) & ~dense),
+    per_low_rank = d * (4 * N_NODES + int(rank[~dense].max(initial=0)) ** 2)
+    for forces_of, at_once, chosen in (
+        (_diagonal_forces, law.sizes.cache // d, rank == 0),
+        (_dense_forces, law.sizes.memory // d**2, dense),
+        (_low_rank_forces, law.sizes.memory // per_low_rank, (rank > 0) & ~dense),
     ):
-        if chosen.any():
-            in_blocks = pairs.take(chosen).in_blocks(numbers, law.sizes.memory)
-            forces[chosen] = np.concatenate([forces_of(block, law) for block in in_blocks])
+        for block in blocks(np.flatnonzero(chosen), at_once):
+            forces[block] = forces_of(_Pairs(pairs.left, pairs.right, pairs.first[block], pairs.second[block]), law)
     return forces
 
 
 def _diagonal_forces(pairs: _Pairs, law: _Law) -> FloatArray:
-    left, right = np.stack([g.variances for g in pairs.left]), np.stack([g.variances for g in pairs.right])
-    means_left, means_right = np.stack([g.mean for g in pairs.left]), np.stack([g.mean for g in pairs.right])
-    forces = np.empty(len(pairs.first))
-    for block in blocks(np.arange(len(forces)), law.sizes.cache // max(1, left.shape[1])):
-        first, second = pairs.first[block], pairs.second[block]
-        variances, squares = left[first], means_left[first]
-        variances += right[second]
-        squares -= means_right[second]
-        np.square(squares, out=squares)
-        variances /= law.square
-        squares /= law.square
-        forces[block] = inverse_power_moment(variances, squares, law.softening, law.exponent, law.sizes)
-    return forces
+    variances, squares = pairs.left.variances[pairs.first], pairs.differences()
+    variances += pairs.right.variances[pairs.second]
+    return law.force(variances, np.square(squares, out=squares))
 
 
 def _dense_forces(pairs: _Pairs, law: _Law) -> FloatArray:
     """Use the eigenvalues λ of Σ, and the mean difference in the basis of its eigenvectors."""
-    eigenvalues, basis = np.linalg.eigh(_full(pairs.left, pairs.first) + _full(pairs.right, pairs.second))
+    covariances = pairs.left.full_covariances(pairs.first) + pairs.right.full_covariances(pairs.second)
+    eigenvalues, basis = np.linalg.eigh(covariances)
     rotated = np.einsum("aij,ai->aj", basis, pairs.differences())
     noise = eigenvalues.shape[1] * np.finfo(np.float64).eps * np.abs(eigenvalues).max(axis=-1, keepdims=True)
-    variances = np.where(eigenvalues > noise, eigenvalues, 0.0) / law.square
-    return inverse_power_moment(variances, np.square(rotated) / law.square, law.softening, law.exponent, law.sizes)
-
-
-def _full(gaussians: Sequence[Gaussian], which: IntArray) -> FloatArray:
-    used, position = np.unique(which, return_inverse=True)
-    return np.stack([gaussians[k].full_covariance for k in used.tolist()])[position]
+    return law.force(np.where(eigenvalues > noise, eigenvalues, 0.0), np.square(rotated))
 
 
 def _low_rank_forces(pairs: _Pairs, law: _Law) -> FloatArray:
     """Use Σ = diag(δ) + F Fᵀ itself."""
-    delta_left, factors_left = _diagonals_and_factors(pairs.left, pairs.first)
-    delta_right, factors_right = _diagonals_and_factors(pairs.right, pairs.second)
+    delta_left, factors_left = pairs.left.diagonals_and_factors(pairs.first)
+    delta_right, factors_right = pairs.right.diagonals_and_factors(pairs.second)
     factors = np.concatenate([factors_left, factors_right], axis=2) / np.sqrt(law.square)
     means = pairs.differences() / np.sqrt(law.square)
     return low_rank_moment((delta_left + delta_right) / law.square, factors, means, law.softening, law.exponent)
-
-
-def _diagonals_and_factors(gaussians: Sequence[Gaussian], which: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return the diagonals, and the factors with columns of zeros appended to the same number."""
-    used, position = np.unique(which, return_inverse=True)
-    chosen = [gaussians[k] for k in used.tolist()]
-    diagonals = np.stack([g.covariance for g in chosen])
-    factors = np.zeros((*diagonals.shape, max(g.rank for g in chosen)))
-    for k, g in enumerate(chosen):
-        if g.factors is not None:
-            factors[k, :, : g.rank] = g.factors
-    return diagonals[position], factors[position]
