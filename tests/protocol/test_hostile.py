@@ -45,7 +45,7 @@ from intarsia.protocol import (
     tag_of,
 )
 from intarsia.protocol.catalogue import exchanges, fields_of, rows_behind
-from intarsia.protocol.centres import most_centres
+from intarsia.protocol.parts import most_centres
 from intarsia.results.outcome import RunRecord
 from intarsia.results.stored import stored_from
 from intarsia.results.stored_checks import problems_of
