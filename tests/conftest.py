@@ -22,7 +22,6 @@ def pytest_xdist_make_scheduler(config, log):
 
     class OneBrowser(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            shared = ("test_browser.py", "test_locks.py", "[federation]")
-            return next((part for part in shared if part in nodeid), nodeid)
+            return next((name for name in ("test_browser.py", "test_locks.py") if name in nodeid), nodeid)
 
     return OneBrowser(config, log)

@@ -41,11 +41,22 @@ def test_the_readme_s_figures_are_the_demo_s():
         intarsia.cluster(hospitals.tables, 2, method=m, **settings) for m in ("federated", "one_shot")
     )
     assert str(federated) in text
-    scores = {score.method: f"{100 * score.accuracy:.1f} %" for score in demo.scores(hospitals, federated, one_shot)}
-    assert f"for {scores['Intarsia, federated (Algorithm 1)']} of the patients" in text
-    assert f"own {scores['each hospital on its own, k-means']}" in text
-    pooled = sorted(figure for way, figure in scores.items() if "impute" in way)
-    assert f"{pooled[0].removesuffix(' %')} to {pooled[1]}" in text
+    scores = {score.method: 100 * score.accuracy for score in demo.scores(hospitals, federated, one_shot)}
+    # the last digits of other methods depend on the machine: half a point is allowed
+    ours = figures(r"for ([\d.]+) % of the patients", text)
+    alone = figures(r"own ([\d.]+) %", text)
+    pooled = figures(r"reaches about ([\d.]+) %", text)
+    assert ours == pytest.approx([scores["Intarsia, federated (Algorithm 1)"]], abs=0.06)
+    assert alone == pytest.approx([scores["each hospital on its own, k-means"]], abs=0.5)
+    for score in (score for method, score in scores.items() if "impute" in method):
+        assert pooled == pytest.approx([score], abs=0.55)
+
+
+def figures(pattern, text):
+    """The numbers of the first match, wherever lines are wrapped."""
+    match = re.search(pattern.replace(" ", r"\s+"), text)
+    assert match, pattern
+    return [float(number) for number in match.groups()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -55,7 +66,28 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
-def test_every_module_is_known_to_the_notation_or_the_architecture():
-    text = (ROOT / "docs/architecture.md").read_text() + (ROOT / "docs/theory/notation.md").read_text()
+SOURCE = ROOT / "src/intarsia"
+KNOWING = ("docs/architecture.md", "docs/theory/notation.md")
+
+
+def test_every_module_is_named_in_the_architecture_or_the_notation():
+    """As ``core.rows`` or ``core/rows``, or in a list item or table row that has the package ``core`` and the word rows."""
+    text = "\n".join((ROOT / page).read_text() for page in KNOWING)
+    items = [" ".join(item.split()) for item in re.split(r"\n\s*\n|\n(?=[-|] )", text)]
+    files = [path.relative_to(SOURCE).with_suffix("") for path in sorted(SOURCE.rglob("*.py"))]
+    missing = [str(file) for file in files if not file.name.startswith("__") and not any(names(i, file) for i in items)]
+    assert not missing, f"{len(missing)} modules are named in none of {KNOWING}: {', '.join(missing)}"
+
+
+def names(item, file):
+    path, package = str(file), "root" if file.parent == Path() else str(file.parent)
+    if re.search(rf"\b{path}\b|\b{path.replace('/', '[.]')}\b", item):
+        return True
+    return re.search(rf"(?<![\w/]){package}(?![\w/])", item) and re.search(rf"(?<![\w/]){file.name}(?!\w)", item)
+
+
+def test_every_module_that_a_page_names_exists():
+    text = "\n".join((ROOT / page).read_text() for page in KNOWING)
     for module in re.findall(r"`(core\.[a-z_]+)", text):
-        assert (ROOT / "src/intarsia" / (module.replace(".", "/") + ".py")).exists(), module
+        path = SOURCE / module.replace(".", "/")
+        assert path.is_dir() or path.with_suffix(".py").exists(), module

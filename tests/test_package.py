@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tomllib
@@ -20,7 +21,7 @@ def test_import_is_quick_and_light():
     code = "import sys, time; t = time.perf_counter(); import intarsia; print(time.perf_counter() - t, *sorted(sys.modules))"
     seconds, *modules = fresh(code).split()
     assert float(seconds) < 1.0
-    assert not {"pandas", "polars", "pyarrow", "plotly", "nvflare", "jinja2", "rich"} & set(modules)
+    assert not {"pandas", "polars", "pyarrow", "plotly", "nvflare", "jinja2", "rich", "sklearn"} & set(modules)
 
 
 def test_it_works_where_no_table_library_is_installed():
@@ -40,12 +41,34 @@ print(intarsia.cluster(hospitals.tables, 2, scale="standard", missing="observed"
     assert fresh(code).startswith("2 clusters of 920 rows from 4 participants over 13 features")
 
 
-def test_every_public_name_is_there():
-    for name in intarsia.__all__:
-        assert getattr(intarsia, name) is not None
-    assert set(intarsia.__all__) <= set(dir(intarsia))
-    with pytest.raises(AttributeError, match="no attribute 'klaster'"):
+def stub_names():
+    """The names that ``__init__.pyi``, the one list of public names, declares."""
+    tree = ast.parse((ROOT / "src/intarsia/__init__.pyi").read_text())
+    return {alias.asname for node in tree.body for alias in node.names}
+
+
+def test_every_public_name_resolves_and_no_other_name_is_shown():
+    names = stub_names()
+    assert all(getattr(intarsia, name) is not None for name in names)
+    assert set(intarsia.__all__) == names
+    assert {name for name in dir(intarsia) if not name.startswith("_")} == names - {"__version__"}
+    with pytest.raises(AttributeError, match="attribute '?klaster"):
         intarsia.klaster  # noqa: B018
+
+
+def test_a_type_checker_sees_the_public_names(tmp_path):
+    mypy = pytest.importorskip("mypy.api")
+    (tmp_path / "use.py").write_text(
+        "import intarsia\n"
+        "from intarsia import ReleasePolicy\n"
+        "policy = ReleasePolicy(min_cluster_size=7)\n"
+        "reveal_type(policy)\n"
+        "reveal_type(intarsia.cluster({}, release=policy).n_clusters)\n"
+    )
+    text, _, _ = mypy.run(["--config-file", "", "--cache-dir", str(tmp_path / "cache"), str(tmp_path / "use.py"),
+                           "--follow-imports", "silent", "--ignore-missing-imports"])  # fmt: skip
+    assert 'Revealed type is "intarsia.privacy.policy.ReleasePolicy"' in text
+    assert 'Revealed type is "int"' in text.replace("builtins.", "")
 
 
 def test_the_changelog_knows_the_version():

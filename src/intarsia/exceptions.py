@@ -4,7 +4,7 @@
 
     IntarsiaError
     ├── InputError (also a ValueError)      something about the tables or the settings
-    │   ├── SettingError                    a parameter has a value that makes no sense
+    │   ├── SettingError                    a setting has an invalid value
     │   ├── TableTypeError (also TypeError) not a table of a kind we know
     │   ├── EmptyTableError                 a table without rows or without columns
     │   ├── DuplicateColumnError            two columns of one table have the same name
@@ -12,7 +12,7 @@
     │   ├── NonNumericError                 cells that are neither numbers nor categories
     │   ├── MixedKindsError                 a column of numbers here and of categories there
     │   ├── NonFiniteError                  infinite cells
-    │   ├── MissingCellsError               empty cells where the chosen way needs them filled
+    │   ├── MissingCellsError               missing values where the chosen settings need all values
     │   ├── TooFewRowsError                 fewer rows than clusters asked for
     │   ├── TooFewClustersError             more global clusters asked for than local ones exist
     │   ├── DensityError                    rows that a chosen kind of density cannot describe
@@ -54,7 +54,7 @@ class InputError(IntarsiaError, ValueError):
 
 
 class SettingError(InputError):
-    """A parameter has a value that makes no sense."""
+    """A setting has an invalid value."""
 
 
 class TableTypeError(InputError, TypeError):
@@ -88,7 +88,7 @@ class NonFiniteError(InputError):
 
 
 class MissingCellsError(InputError):
-    """Empty cells where the chosen way needs them filled."""
+    """Missing values where the chosen settings need all values."""
 
 
 class TooFewRowsError(InputError):

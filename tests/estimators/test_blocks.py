@@ -93,7 +93,7 @@ def test_cells_that_a_block_has_no_column_for_are_counted():
     x[:29, 2] = NAN
     blocks = intarsia.participants_from_blocks(dict(zip("abc", x.T, strict=True)))
     assert blocks.n_left_out == 1
-    assert "1 filled cells left out" in repr(blocks)
+    assert "1 values left out" in repr(blocks)
 
 
 def test_a_row_with_nothing_in_it_gets_no_label():
@@ -131,17 +131,17 @@ def test_every_row_with_a_cell_is_in_one_block_and_no_cell_is_invented(x, min_ro
 
 def test_what_cannot_be_split_is_refused_in_words():
     split = intarsia.participants_from_blocks
-    with pytest.raises(SettingError, match="does not have"):
+    with pytest.raises(SettingError, match="by must be the name of a column"):
         split({"x": [1.0]}, by="site")
-    with pytest.raises(EmptyTableError, match="no other"):
+    with pytest.raises(EmptyTableError, match="no column besides"):
         split({"site": ["a"]}, by="site")
-    with pytest.raises(InputError, match="1 of 2 rows do not say"):
+    with pytest.raises(InputError, match="participant of 1 of 2 rows is missing"):
         split({"site": ["a", None], "x": [1.0, 2.0]}, by="site")
-    with pytest.raises(EmptyTableError, match="no filled cell"):
+    with pytest.raises(EmptyTableError, match="no values"):
         split({"site": ["a", "b"], "x": [1.0, NAN]}, by="site")
-    with pytest.raises(EmptyTableError, match="no filled cell"):
+    with pytest.raises(EmptyTableError, match="no values"):
         split({"x": [NAN, NAN]})
-    with pytest.raises(InputError, match="2 cells for 3 rows"):
+    with pytest.raises(InputError, match="2 values for 3 rows"):
         split({"site": ["a", "b"], "x": [1.0, 2.0, 3.0]}, by="site")
     with pytest.raises(InputError, match="mixes"):
         split({"site": [1, "1"], "x": [1.0, 2.0]}, by="site")
@@ -173,13 +173,13 @@ def test_what_cannot_be_split_is_refused_in_words():
 )
 def test_whoever_is_not_named_is_nobody(who):
     table = {"who": who, "x": [1.0, 2.0, 3.0]}
-    with pytest.raises(InputError, match="1 of 3 rows do not say"):
+    with pytest.raises(InputError, match="participant of 1 of 3 rows is missing"):
         intarsia.participants_from_blocks(pd.DataFrame(table) if isinstance(who, pd.Series) else table, by="who")
 
 
 def test_a_blank_row_by_column_gets_no_label():
     table = {"who": ["a"] * 5 + ["b"] * 5, "x": [0.0, NAN, 9.0, 0.1, 9.1] * 2}
     blocks = intarsia.participants_from_blocks(table, by="who")
-    assert "2 rows in none" in repr(blocks)
+    assert "2 rows without a block" in repr(blocks)
     labels = blocks.in_order(intarsia.cluster(blocks, 2, random_state=0).labels)
     assert labels.tolist()[1] == labels.tolist()[6] == -1

@@ -267,7 +267,7 @@ def test_angles_have_no_memberships():
     rng = np.random.default_rng(0)
     table = {"x": rng.normal(size=20), "y": rng.normal(size=20)}
     result = intarsia.cluster({"a": table, "b": table}, 2, metric="cosine", random_state=0)
-    with pytest.raises(SettingError, match="no Gaussians"):
+    with pytest.raises(SettingError, match="not Gaussian"):
         result.predict_proba(table)
 
 

@@ -415,7 +415,7 @@ def test_k_is_chosen_and_the_choice_can_be_looked_at(method, tmp_path):
     assert str(again.cut(4)) == str(result.cut(4))
     again.plot_n_clusters().savefig(tmp_path / "k.svg")
     given = intarsia.cluster(tables, 3, method=method, random_state=0)
-    with pytest.raises(intarsia.exceptions.SettingError, match="K was given"):
+    with pytest.raises(intarsia.exceptions.SettingError, match="n_clusters was given"):
         given.plot_n_clusters()
 
 

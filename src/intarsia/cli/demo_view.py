@@ -60,7 +60,7 @@ def show(hospitals: HeartDisease, federated: ClusteringResult, one_shot: Cluster
 
 
 def who_sees_what(tables: Mapping[str, Any], *, wide: bool) -> Table:
-    """One line per measurement: ● complete, ◐ with gaps, blank where the hospital does not have it."""
+    """One line per measurement: ● complete, ◐ with missing values, blank where the hospital does not have it."""
     caption = "share of patients with a value; blank: filled for fewer than half of them, so not used"
     view = _table("Who sees what", caption if wide else "patients with a value; blank: not used")
     view.add_column("measurement")
@@ -87,7 +87,7 @@ def profiles(hospitals: HeartDisease, result: ClusteringResult, *, wide: bool) -
     """Every cluster over all columns, in original units, columns that separate most first."""
     diseased = share_diseased(hospitals, result)
     spread = result.outcome.model.scale[result.outcome.model.space.index(result.feature_names)]
-    gap = (result.centroids.max(axis=0) - result.centroids.min(axis=0)) / spread
+    difference = (result.centroids.max(axis=0) - result.centroids.min(axis=0)) / spread
     title = f"The {result.n_clusters} clusters, over all 13 columns"
     caption = f"means in original units; {len(result.rounds)} rounds; largest difference first"
     view = _table(title, caption if wide else "means, original units")
@@ -97,11 +97,11 @@ def profiles(hospitals: HeartDisease, result: ClusteringResult, *, wide: bool) -
         view.add_column(Text(f"cluster {k}\n{rows} patients\n{diseased[k]:.0%} diseased"), justify="right")
     view.add_column("difference in\nstd. deviations", justify="left")
     view.add_column("measured by", justify="left", style="dim")
-    for column in np.argsort(-gap):
+    for column in np.argsort(-difference):
         name = result.feature_names[column]
         owners = [hospital for hospital, table in hospitals.tables.items() if name in table]
-        bar = Text("█" * round(gap[column] * (8 if wide else 6)) or "▏", "cyan").append(
-            f" {gap[column]:.2f}", "default"
+        bar = Text("█" * round(difference[column] * (8 if wide else 6)) or "▏", "cyan").append(
+            f" {difference[column]:.2f}", "default"
         )
         values = [f"{value:.2f}" if abs(value) < 10 else f"{value:.0f}" for value in result.centroids[:, column]]
         missing = [hospital for hospital in hospitals.tables if hospital not in owners]

@@ -56,7 +56,7 @@ def merge(centroids: MaskedCentroids, groups: IntArray, n_groups: int) -> Masked
     """Weighted mean of each group, feature by feature, over those who see the feature.
 
     The paper prints an unweighted numerator over ``min(1, ·)``; its text asks for a weighted average. Weights are the
-    counts, and they are per feature, so that merging in steps (Method A) equals merging at once. Group −1 is nobody's.
+    counts, and they are per feature, so that merging in steps (Method A) equals merging at once. Group −1 is ignored.
 
     >>> two = MaskedCentroids.of(np.array([[1.0, 2.0], [4.0, np.nan]]), np.array([[1.0, 1.0], [2.0, 0.0]]))
     >>> merge(two, np.array([0, 0]), 1)

@@ -45,7 +45,7 @@ class Extent(NamedTuple):
 
     @property
     def varies(self) -> BoolArray:
-        """Which features carry information at all: a width that rounding can explain is none."""
+        """Which features vary by more than rounding."""
         size = np.maximum(np.abs(self.low), np.abs(self.high))
         return np.asarray(
             self.high - self.low > np.maximum(ROUNDING * size, 1 / LARGEST)
@@ -216,7 +216,7 @@ def nearest_centre(
 
 
 def choose_centre(distances: FloatArray, observed: BoolArray, known: BoolArray) -> IntArray:
-    """:func:`nearest_centre` for distances that are there already."""
+    """:func:`nearest_centre` for distances that are already computed."""
     chosen = nearest(distances)
     knows_something = (observed & known.any(axis=0)).any(axis=1)
     return np.where((chosen < 0) & knows_something, 0, chosen)

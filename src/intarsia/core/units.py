@@ -29,7 +29,7 @@ _MISMATCH = np.sqrt(2.0)
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Per feature: filled cells, their mean and sum of squared deviations; where asked for, extremes and quantiles."""
+    """Per feature: number of values, mean, sum of squared deviations; where asked for, extremes and quantiles."""
 
     count: FloatArray
     mean: FloatArray
@@ -75,7 +75,7 @@ def in_units(cells: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatAr
 
 
 def statistics_of(rows: FloatArray, observed: BoolArray, way: str | None) -> Statistics:
-    """What one participant says about its columns; every column has a filled cell."""
+    """Statistics of the columns of one participant; every column has a value."""
     parts = [_statistics_of(rows[:, some], observed[:, some], way) for some in by_columns(*rows.shape)]
     return Statistics(
         **{field.name: _joined([getattr(part, field.name) for part in parts]) for field in fields(Statistics)}

@@ -1,4 +1,4 @@
-"""What both estimators share: tables in, a run in process, labels out."""
+"""The base class of both estimators: from tables to a result, and predictions for new rows."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeatu
 from intarsia.privacy.policy import OPEN
 from intarsia.results.advice import advice
 from intarsia.results.assumptions import check_assumptions
+from intarsia.results.outcome import GlobalModel
 from intarsia.runtime.contract import Watcher
 from intarsia.runtime.drive import drive
 from intarsia.runtime.in_process import InProcessRuntime
@@ -42,10 +43,9 @@ _PLAIN = "table"
 
 
 class TableClusterer(ClusterMixin, BaseEstimator, ABC):
-    """Reads tables, runs an algorithm over participants in this process, and keeps what came out."""
+    """Base class of the estimators: reads tables, runs an algorithm over their participants, keeps the result."""
 
-    method: str  # as intarsia.cluster calls it
-    # set by the subclasses' __init__
+    method: str  # the value of ``method`` in intarsia.cluster
     n_clusters: int | str
     local: Any
     n_local_clusters: Any
@@ -62,16 +62,20 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         Parameters
         ----------
         tables : mapping or sequence of tables, or one matrix or table
-            Several tables: one per participant, matched by column name. One matrix: an ordinary clusterer.
+            Several tables: one per participant, matched by column name. One table or matrix: an ordinary clustering.
         y : ignored
+
+        Returns
+        -------
+        self
         """
         self.fit_result(tables)
         return self
 
     def fit_result(self, tables: Any, watcher: Watcher | None = None) -> ClusteringResult:
-        """Like ``fit``, but return the :class:`~intarsia.ClusteringResult` (also kept as ``result_``).
+        """Like ``fit``, but return the :class:`~intarsia.ClusteringResult`, which is also kept as ``result_``.
 
-        A ``watcher`` is told who is asked what, and who has answered.
+        A ``watcher`` is called at the start of every exchange and at every reply.
         """
         self._check_settings()
         many = is_many(tables)
@@ -95,21 +99,19 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         return result
 
     def _plain(self, X: Any) -> AnyTable:
-        """One table through our gate, one matrix through scikit-learn's."""
+        """Read one table with named columns, or one matrix as scikit-learn reads it."""
         check_one(X)
         if has_text_names(X):
             table = open_table(X, _PLAIN).hold(self._missing_of_one)
             self.feature_names_in_ = np.array(table.given_names, dtype=object)
             self.n_features_in_ = len(table.given_names)
             return table
-        # scikit-learn checks everything but gaps and infinities, for which our own words are more help
+        # missing and infinite values are checked below, with messages that name columns
         values: FloatArray = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
         table = table_of(_PLAIN, _numbered(values.shape[1]), values)
         if not table.observed.any(axis=0).all():
             empty = int((~table.observed.any(axis=0)).sum())
-            raise MissingCellsError(
-                f"{empty} of {values.shape[1]} columns have no filled cell at all. Hint: drop them."
-            )
+            raise MissingCellsError(f"{empty} of {values.shape[1]} columns have no values. Hint: drop them.")
         return settle_missing(table, self._missing_of_one)
 
     @property
@@ -117,53 +119,62 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         return str(for_each(self.missing, [_PLAIN], "missing")[_PLAIN] or OBSERVED)
 
     def _run(self, tables: dict[Hashable, AnyTable], watcher: Watcher | None = None) -> ClusteringResult:
-        """Run the algorithm over tables that are taken out of the mapping: a participant has rows of its own."""
+        """Run the algorithm; tables are taken out of the mapping, so that only their participants refer to them."""
         keys = {str(key): key for key in tables}
         names_of = {str(key): table.given_names for key, table in tables.items()}
         levels_of = {str(key): table.levels for key, table in tables.items()}
+        self._check_tables(tables, names_of)
+        seed, recorder = _seed(self.random_state), Recorder(watcher)
+        algorithm, settings = self._for(list(tables), seed), settings_of(self)
+        with self._runtime(tables) as runtime:
+            outcome = drive(algorithm, runtime, recorder)
+            labels_of = runtime.labels()
+        report = check_assumptions(outcome)
+        features_of = {name: (*names_of[name], *indicators(levels_of[name])) for name in keys}
+        notes = tuple(advice(features_of, levels_of, outcome, report))
+        for kind, text in notes:
+            warnings.warn(text, kind, stacklevel=4)
+        texts = [text for _, text in notes]
+        return ClusteringResult(
+            {keys[name]: kept.labels for name, kept in labels_of.items() if kept.labels is not None},
+            {keys[name]: kept.local_labels for name, kept in labels_of.items() if kept.local_labels is not None},
+            _features_in_order(names_of.values(), outcome.model),
+            outcome,
+            recorder.record(self.method, settings, seed, VERSIONS, texts, outcome.participants),
+            keys,
+            report,
+        )
+
+    def _check_tables(self, tables: Mapping[Hashable, AnyTable], names_of: Mapping[str, Sequence[str]]) -> None:
         if not getattr(self, "allow_partial", False):
             check_connected(names_of)
         n_rows = sum(len(table) for table in tables.values())
         if self._known_k is not None and self._known_k > n_rows:
             raise TooFewRowsError(
-                f"{self._known_k} clusters were asked for of {n_rows} rows in all (n_samples={n_rows}). Hint: ask for fewer."
+                f"n_clusters={self._known_k} is more than the number of rows (n_samples={n_rows}). Hint: ask for fewer."
             )
-        local, missing = (for_each(getattr(self, name), list(tables), name) for name in ("local", "missing"))
-        rules = for_each(self.release, list(tables), "release")
-        seed, recorder = _seed(self.random_state), Recorder(watcher)
-        algorithm, settings = self._for(list(tables), seed), settings_of(self)
+
+    def _runtime(self, tables: dict[Hashable, AnyTable]) -> AbstractContextManager[Any]:
+        """Return the runtime with a participant for each table, in this process or in several."""
+        local, missing, release = (
+            for_each(getattr(self, name), list(tables), name) for name in ("local", "missing", "release")
+        )
+        n_jobs = min(effective_n_jobs(self.n_jobs), len(tables))
         joining = (
-            Joining(tables.pop(key), local[name], self.metric, missing[name] or OBSERVED, rules[name] or OPEN)
-            for name, key in keys.items()
+            Joining(tables.pop(key), local[name], self.metric, missing[name] or OBSERVED, release[name] or OPEN)
+            for name, key in [(str(key), key) for key in tables]
         )
-        with _runtime(joining, min(effective_n_jobs(self.n_jobs), len(keys))) as runtime:
-            outcome = drive(algorithm, runtime, recorder)
-            kept = runtime.labels()
-        report = check_assumptions(outcome)
-        spelled = {name: (*names_of[name], *indicators(levels_of[name])) for name in keys}
-        notes = tuple(advice(spelled, levels_of, outcome, report))
-        for kind, text in notes:
-            warnings.warn(text, kind, stacklevel=4)
-        labels = {keys[name]: own.labels for name, own in kept.items() if own.labels is not None}
-        local_labels = {keys[name]: own.local_labels for name, own in kept.items() if own.local_labels is not None}
-        levels = outcome.model.levels
-        union = tuple(
-            feature
-            for column in FeatureSpace.union(names_of.values()).names
-            for feature in (indicators({column: levels[column]}) if column in levels else (column,))
-            if feature in outcome.model.space  # a gate may have kept a column back
-        )
-        texts = [text for _, text in notes]
-        run = recorder.record(self.method, settings, seed, VERSIONS, texts, outcome.participants)
-        return ClusteringResult(labels, local_labels, union, outcome, run, keys, report)
+        if n_jobs > 1:
+            return ProcessRuntime(joining, n_jobs)
+        return nullcontext(InProcessRuntime([one.participant() for one in joining]))
 
     def algorithm_for(self, participants: Sequence[str]) -> Algorithm:
-        """What a coordinator elsewhere runs to find what ``fit`` would find here, for participants of these names."""
+        """Return the algorithm that a coordinator of a federation runs for participants of these names."""
         self._check_settings()
         return self._for(list(participants), _seed(self.random_state))
 
     def _for(self, keys: Sequence[Hashable], seed: int) -> Algorithm:
-        # one table is an ordinary clustering problem: K is K
+        # with one table, local clusters are the clusters
         fixed = self._known_k if len(keys) == 1 and self.n_local_clusters is None else self.n_local_clusters
         return self._algorithm(for_each(fixed, keys, "n_local_clusters"), seed)
 
@@ -184,17 +195,23 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             self.n_features_in_ = len(result.feature_names)
 
     def predict(self, X: Any) -> Any:
-        """The nearest global centroid of every row.
+        """Return the cluster of every row.
 
-        A table may have any subset of the known columns, in any order; several tables (a mapping or a sequence) give
-        a dict of labels. Empty cells are left out of a row's comparison; a row without any gets −1. A plain matrix must
-        have the columns of the one that was fitted.
+        Parameters
+        ----------
+        X : table or matrix, or mapping or sequence of tables
+            A table may have any of the known columns, in any order; a matrix must have the columns of the fitted one.
+
+        Returns
+        -------
+        array of int, or dict of arrays for several tables
+            A row is compared by the values that it has; −1 for a row without values.
         """
         check_is_fitted(self)
         by_name = not self._fitted_plain or hasattr(self, "feature_names_in_")
         if is_many(X) or not self._fitted_plain or (by_name and has_text_names(X)):
             return self.result_.predict(X)
-        if has_text_names(X):  # the model was fitted on a matrix without names, so columns go by position
+        if has_text_names(X):  # the model was fitted on a matrix: columns are matched by position
             table = read_table(X, "new rows")
             if table.categories:
                 raise UnknownFeaturesError(
@@ -215,20 +232,24 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _algorithm(self, n_local_clusters: Mapping[str, int], seed: int) -> Algorithm:
-        """The algorithm with this estimator's settings."""
+        """Return the algorithm with the settings of this estimator."""
 
     def _check_settings(self) -> None:
         check_settings(self.method, self.get_params(deep=False))
 
 
-def _runtime(joining: Iterable[Joining], n_jobs: int) -> AbstractContextManager[Any]:
-    if n_jobs > 1:
-        return ProcessRuntime(joining, n_jobs)
-    return nullcontext(InProcessRuntime([one.participant() for one in joining]))
+def _features_in_order(names: Iterable[Sequence[str]], model: GlobalModel) -> tuple[str, ...]:
+    """The features of the model in the order in which their columns first appear in a table."""
+    return tuple(
+        feature
+        for column in FeatureSpace.union(names).names
+        for feature in (indicators({column: model.levels[column]}) if column in model.levels else (column,))
+        if feature in model.space  # release rules may have suppressed a column
+    )
 
 
 def _seed(random_state: Any) -> int:
-    """A seed for everything: from an int, a RandomState, a Generator, or, for None, from the operating system."""
+    """Return a seed from an int, a RandomState, a Generator, or, for None, from the operating system."""
     if random_state is None:
         return draw_seed(np.random.default_rng())
     if isinstance(random_state, np.random.Generator):
@@ -239,5 +260,5 @@ def _seed(random_state: Any) -> int:
 
 
 def _numbered(n: int) -> list[str]:
-    """x0, x1, … padded, so that the order of names is the order of columns."""
+    """Names x0, x1, … padded with zeros, so that their order is that of the columns."""
     return [f"x{k:0{len(str(n - 1))}d}" for k in range(n)]

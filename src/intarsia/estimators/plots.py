@@ -1,4 +1,4 @@
-"""Pictures of a result, drawn with matplotlib where that is installed."""
+"""Figures of a result, drawn with matplotlib if it is installed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from scipy.cluster.hierarchy import dendrogram
 from intarsia.exceptions import SettingError
 from intarsia.results.outcome import Outcome
 
-_WIDE = 60  # leaves, beyond which names would only be a smear
+_MOST_NAMES = 60  # leaves, beyond which names would overlap
 
 
 def plot_n_clusters(outcome: Outcome) -> Any:
-    """The silhouette of every cut, and the tree that is cut."""
+    """Return a figure of the silhouette of every cut, and of the tree."""
     if outcome.merge_tree is None or (outcome.found is None and not outcome.silhouettes):
-        raise SettingError("K was given, so that there is no choice to show. Hint: n_clusters='auto'.")
+        raise SettingError("n_clusters was given, so that there is no choice to show. Hint: n_clusters='auto'.")
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -36,9 +36,9 @@ def _draw_curve(axes: Any, outcome: Outcome) -> None:
     axes.plot(numbers, [curve[k] for k in numbers], marker=".", color="tab:blue")
     axes.axvline(n_clusters, color="tab:red", linewidth=1, label=f"chosen: {n_clusters}")
     if outcome.found is not None:
-        found = outcome.found
-        axes.axvspan(0.5, found - 0.5, color="0.92", zorder=0, linewidth=0)
-        axes.axvline(found, color="0.4", linewidth=1, linestyle=":", label=f"found by participants: {found}")
+        axes.axvspan(0.5, outcome.found - 0.5, color="0.92", zorder=0, linewidth=0)
+        label = f"found by participants: {outcome.found}"
+        axes.axvline(outcome.found, color="0.4", linewidth=1, linestyle=":", label=label)
     axes.set_xlim(0.5, min(max(numbers, default=2), max(20, 2 * n_clusters)) + 0.5)
     axes.set_xlabel("number of clusters")
     axes.set_ylabel("silhouette over summaries")
@@ -63,7 +63,7 @@ def _draw_tree(axes: Any, outcome: Outcome) -> None:
         labels=names,
         leaf_rotation=90,
         color_threshold=cut,
-        no_labels=len(names) > _WIDE,
+        no_labels=len(names) > _MOST_NAMES,
         above_threshold_color="0.6",
     )
     axes.axhline(cut, color="tab:red", linewidth=1)

@@ -1,4 +1,4 @@
-"""After the fit: label, weigh, score and complete new rows, and say what makes a cluster one."""
+"""New rows and a fitted model: labels, memberships, scores, imputed values, and profiles of the clusters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from intarsia.tables.participants import for_all, is_many, keyed
 
 
 class Imputed(NamedTuple):
-    """Every column of the study for the rows of a table: values, and how uncertain they are (0 where they were there)."""
+    """Every column of the study for the rows of a table: values, and their standard deviation (0 if observed)."""
 
     values: dict[str, FloatArray]
     spread: dict[str, FloatArray]
@@ -33,8 +33,8 @@ class Closeness:
     """How close points drawn from a local cluster's density are to its rows, measured at the participant.
 
     ``wasserstein`` is W₁ between rows and proxies in standard deviations per feature, ``chance`` the same between halves of
-    the rows: a right density is near it. For a discrete density, ``total_variation`` is that between rows and proxies, and
-    ``bound`` what the paper expects of it at most (above 1 it says nothing). NaN where something does not apply.
+    the rows, which a good density reaches. For a discrete density, ``total_variation`` is that between rows and proxies, and
+    ``bound`` the paper's upper bound of it (no information above 1). NaN where a measure does not apply.
     """
 
     participant: Hashable
@@ -68,9 +68,9 @@ def _batches(model: GlobalModel, table: Any, owner: str) -> Iterator[Table]:
 
 
 def known_columns(model: GlobalModel, table: Table) -> Table:
-    """The table in numbers, without columns that are all gaps; a column that the model never saw is refused.
+    """Return the table in numbers, without empty columns; raise an error for a column that the model does not know.
 
-    A level that the model never saw is none of those that it knows.
+    A level that the model does not know is 0 in every indicator.
     """
     table = without_empty_columns(table)
     unknown = [name for name in table.given_names if name not in model.space and name not in model.levels]
@@ -79,7 +79,7 @@ def known_columns(model: GlobalModel, table: Table) -> Table:
         misses = near_misses({"the model": known, table.owner: unknown})
         hint = "; ".join(f"{c!r} looks like {a!r}" for a, _, c, _ in misses[:3]) or "drop them"
         raise UnknownFeaturesError(
-            f"{len(unknown)} of {len(table.given_names)} columns are not among the {len(model.space)} that the model knows: "
+            f"{len(unknown)} of {len(table.given_names)} columns are unknown to the model, which has {len(model.space)}: "
             f"{quote(unknown)}. Hint: {hint}."
         )
     mixed = [f"{name} (numbers)" for name in table.names if name in model.levels]
@@ -88,20 +88,20 @@ def known_columns(model: GlobalModel, table: Table) -> Table:
         levels = {level for name in table.names for level in model.levels.get(name, ())}
         how = "astype(bool)" if levels and levels <= {"True", "False"} else "astype('category'), or to_numeric"
         raise MixedKindsError(
-            f"{len(mixed)} column(s) are of another kind than when the model was fitted: {quote(mixed)}. "
+            f"{len(mixed)} column(s) have another type than in the fitted tables: {quote(mixed)}. "
             f"Hint: in pandas, {how}."
         )
     return table.in_numbers(model.levels)
 
 
 def predict_table(model: GlobalModel, table: Table) -> IntArray:
-    """The nearest centroid of every row of a table over any subset of the known columns."""
+    """Return the cluster of every row of a table, which may have any of the known columns."""
     table = known_columns(model, table)
     return model.predict(table.values, table.observed, model.space.index(table.names))
 
 
 def laid_out(model: GlobalModel, table: Table) -> tuple[FloatArray, BoolArray]:
-    """The rows over all features of the study in common units, and which cells are there."""
+    """Return the rows over all features of the study in common units, and which values are observed."""
     table = known_columns(model, table)
     index = model.space.index(table.names)
     rows, observed = np.zeros((len(table), len(model.space))), np.zeros((len(table), len(model.space)), dtype=np.bool_)
@@ -111,13 +111,13 @@ def laid_out(model: GlobalModel, table: Table) -> tuple[FloatArray, BoolArray]:
 
 
 def memberships(model: GlobalModel, mixture: Mixture, table: Table) -> FloatArray:
-    """Rows × K."""
+    """Return the membership of each row in each cluster: rows × K."""
     rows, observed = laid_out(model, table)
     return np.exp(log_memberships(mixture, rows, observed & model.extent.varies))
 
 
 def margin_of(belongs: FloatArray) -> FloatArray:
-    """The largest membership minus the next."""
+    """Return the largest membership minus the second largest, by row."""
     if belongs.shape[1] == 1:
         return np.ones(len(belongs))
     two = np.partition(belongs, -2, axis=1)[:, -2:]
@@ -125,22 +125,22 @@ def margin_of(belongs: FloatArray) -> FloatArray:
 
 
 def squares_of(model: GlobalModel, table: Table) -> tuple[float, float]:
-    """Squares of all cells around the nearest centroid, and around the overall mean; in common units."""
+    """Return the sums of squares around the nearest centroid and around the overall mean, in common units."""
     rows, observed = laid_out(model, table)
     labels = predict_table(model, table)
     centroids = model.centroids
     overall = merge(centroids, np.zeros(len(centroids), dtype=np.intp), 1).values[0]
-    own = np.where(centroids.seen, centroids.values, overall)[np.maximum(labels, 0)]
-    there = observed & (labels >= 0)[:, None]
-    # beyond it squares would not be numbers
-    inside, total = (
-        np.square(np.where(there, np.clip(rows - c, -LARGEST, LARGEST), 0.0)).sum() for c in (own, overall)
+    nearest = np.where(centroids.seen, centroids.values, overall)[np.maximum(labels, 0)]
+    counted = observed & (labels >= 0)[:, None]
+    # differences are clipped so that their squares stay finite
+    within, total = (
+        np.square(np.where(counted, np.clip(rows - c, -LARGEST, LARGEST), 0.0)).sum() for c in (nearest, overall)
     )
-    return float(inside), float(total)
+    return float(within), float(total)
 
 
 def imputed(model: GlobalModel, mixture: Mixture, table: Table, names: tuple[str, ...]) -> Imputed:
-    """All columns for all rows."""
+    """Return all columns of the study for the rows of a table, in original units."""
     rows, observed = laid_out(model, table)
     mean, spread = expected(mixture, np.exp(log_memberships(mixture, rows, observed & model.extent.varies)))
     values = np.where(observed, rows, mean) * model.scale + model.shift
@@ -154,14 +154,14 @@ def imputed(model: GlobalModel, mixture: Mixture, table: Table, names: tuple[str
 
 
 def joined(parts: list[Imputed]) -> Imputed:
-    """The parts of one table."""
+    """Return the parts of a table as one."""
     if len(parts) == 1:
         return parts[0]
     return Imputed(*({name: np.concatenate([each[k][name] for each in parts]) for name in parts[0][k]} for k in (0, 1)))
 
 
 def profile_frame(outcome: Outcome, names: tuple[str, ...], backend: str) -> Any:
-    """One line per cluster and feature, as a table of an installed library."""
+    """Return one row per cluster and feature, as a table of an installed library."""
     model = outcome.model
     index = model.space.index(names)
     k, d = len(model.centroids), len(names)

@@ -1,4 +1,4 @@
-"""What an analyst gets: what the coordinator knows, and, in one process, the labels of every row."""
+"""The result of a clustering: what the coordinator knows and, where they are known, the labels of every row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from intarsia.estimators.predict import (
     profile_frame,
     squares_of,
 )
-from intarsia.estimators.settings import WholeNumber, check_value
+from intarsia.estimators.settings import check_value, whole_number
 from intarsia.exceptions import SettingError
 from intarsia.report import FEW_ROWS, ReportData, in_notebook, render, summarise
 from intarsia.results import model_file
@@ -45,17 +45,17 @@ class ClusteringResult:
 
     Attributes
     ----------
-    labels : dict
-        By participant, the global cluster of each of its rows, in the table's own order; −1 for noise. Keys are the
-        mapping's own, 0, 1, … for a sequence of tables, and ``"table"`` for a single one.
-    local_labels : dict
-        By participant, the local cluster that each row was in before any grouping.
+    labels : dict of arrays
+        By participant, the cluster of each of its rows, in the order of its table; −1 for noise. Keys are those of the
+        mapping of tables; 0, 1, … for a sequence; ``"table"`` for a single table.
+    local_labels : dict of arrays
+        By participant, the local cluster of each of its rows.
     feature_names : tuple of str
         The union of all columns, in the order of first appearance.
     outcome : Outcome
-        All that the coordinator saw.
-    run : RunRecord or None
-        Settings, seed, versions, and what was exchanged, field by field; None in files from before it was kept.
+        What the coordinator knows.
+    run : RunRecord
+        Settings, seed, versions, and what was exchanged, field by field.
     """
 
     labels: dict[Hashable, IntArray]
@@ -68,7 +68,7 @@ class ClusteringResult:
 
     @cached_property
     def assumptions(self) -> AssumptionReport:
-        """Which conditions of the method hold, as far as summaries can tell."""
+        """Which conditions of the method hold, as far as summaries show."""
         return check_assumptions(self.outcome) if self.checked is None else self.checked
 
     @cached_property
@@ -77,53 +77,53 @@ class ClusteringResult:
 
     @property
     def n_clusters(self) -> int:
-        """K."""
+        """The number of clusters, K."""
         return len(self.outcome.model.centroids)
 
     @property
     def centroids(self) -> FloatArray:
-        """K × features, in original units; NaN where nobody in the cluster saw the feature."""
+        """K × features, in original units; NaN where no participant of the cluster has the feature."""
         return self.outcome.model.values[:, self._order] + 0.0  # no minus zero
 
     @property
     def counts(self) -> FloatArray:
-        """K × features: how many cells stand behind each entry of ``centroids``."""
+        """K × features: the number of values behind each entry of ``centroids``."""
         return self.outcome.model.centroids.counts[:, self._order]
 
     @property
     def sizes(self) -> dict[Hashable, IntArray]:
-        """By participant, how many of its rows are in each global cluster."""
+        """By participant, the number of its rows in each cluster."""
         return {key: np.asarray(self.outcome.sizes[name]) for name, key in self.keys.items()}
 
     @property
     def units(self) -> str | None:
-        """How common units were found: "standard", "minmax", "robust"; None where everybody kept their own."""
+        """How common units were found: "standard", "minmax" or "robust"; None if units were left as they are."""
         return self.outcome.model.units
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
-        """The levels of every column of categories; each is a feature called ``column=level``."""
+        """The levels of every column of categories; each level is a feature called ``column=level``."""
         return dict(self.outcome.model.levels)
 
     @property
     def coverage(self) -> tuple[Covered, ...]:
-        """Who has what: one entry per participant and column, absent columns (nobody there measures it) told from gaps."""
+        """One entry per participant and column: whether it has the column, and how many values are missing."""
         return coverage_of(self.outcome, self.feature_names, self.keys)
 
     @property
     def fidelity(self) -> tuple[Closeness, ...]:
-        """How close proxies are to the rows of each local cluster; empty unless ``fidelity=True`` asked for it."""
-        measured = self.outcome.fidelity
-        if measured is None:
+        """How close proxies are to the rows of each local cluster; empty unless the setting ``fidelity`` is True."""
+        fidelity = self.outcome.fidelity
+        if fidelity is None:
             return ()
         return tuple(
             Closeness(self.keys[cluster.participant], cluster.index, *map(float, numbers))
-            for cluster, numbers in zip(self.local_clusters, measured, strict=True)
+            for cluster, numbers in zip(self.local_clusters, fidelity, strict=True)
         )
 
     @property
     def confidence(self) -> float:
-        """How clearly the best grouping of local clusters won: 0 a tie, 1 every start agreed."""
+        """How clearly the best grouping of local clusters won: 0 for a tie, 1 if every start found it."""
         return self.outcome.aggregation.confidence
 
     @property
@@ -133,62 +133,62 @@ class ClusteringResult:
 
     @property
     def local_clusters(self) -> tuple[LocalCluster, ...]:
-        """Every local cluster and the global one it joined."""
+        """The local clusters of all participants, each with the cluster it joined."""
         return self.outcome.local_clusters
 
     def predict(self, tables: Any) -> Any:
-        """The nearest global centroid for new rows over any subset of the known columns.
+        """Return the cluster of every row of new tables, which may have any of the known columns.
 
-        One table gives an array, several (a mapping or a sequence) a dict of arrays. Empty cells are left out of a row's
-        comparison; a row without any filled cell that the model knows gets −1.
-
-        For one-shot results this is a second opinion: ``labels`` there follow the local cluster that a row was in, as
-        Algorithm 2 has it, and rows between clusters may be nearer to another centroid.
+        One table gives an array, several (a mapping or a sequence) a dict of arrays. Rows are compared by the values that
+        they have; −1 for a row without values in known columns. After the one-shot method, ``labels`` follow the local
+        cluster of a row, so that ``predict`` may differ for rows between clusters.
         """
         return each(self.outcome.model, tables, lambda table: predict_table(self.outcome.model, table))
 
     @property
     def deviations(self) -> FloatArray:
-        """K × features: the standard deviation of each cluster's cells, in original units; NaN where nobody saw any."""
+        """K × features: the standard deviation within each cluster, in original units; NaN where there are no values."""
         return self.outcome.model.deviations[:, self._order]
 
     @cached_property
     def _mixture(self) -> Mixture:
         if self.outcome.model.metric not in {"euclidean", "manhattan"}:
             raise SettingError(
-                "clusters found by angles, or by a metric of your own, are no Gaussians: there are no memberships to go by. "
-                "Hint: predict, score, explain and to_frame work."
+                "memberships need metric='euclidean' or 'manhattan': other clusters are not Gaussian. "
+                "Hint: predict, score, explain and to_frame work with every metric."
             )
         sizes = sum(self.outcome.sizes.values(), np.zeros(self.n_clusters, dtype=np.intp))
         return self.outcome.model.mixture(sizes)
 
     def predict_proba(self, tables: Any) -> Any:
-        """How much each row belongs to each cluster: rows × K, each row summing to 1.
+        """Return the membership of each row in each cluster: rows × K, with rows that sum to 1.
 
-        Clusters are taken for Gaussians with independent features, so that with many features memberships are nearly 0 or 1;
-        their order is more to be trusted than their size. A row without any known cell gets the clusters' shares.
+        Clusters are modelled as Gaussians with independent features. With many features memberships are nearly 0 or 1: rely
+        on their order, not on their size. A row without known values gets the clusters' shares of all rows.
         """
         return each(self.outcome.model, tables, lambda table: memberships(self.outcome.model, self._mixture, table))
 
     def predict_margin(self, tables: Any) -> Any:
-        """How far ahead the likeliest cluster of each row is: its membership minus the next one's; 1 with one cluster."""
+        """Return, for each row, the largest membership minus the second largest; 1 with one cluster."""
         return each(
             self.outcome.model, tables, lambda table: margin_of(memberships(self.outcome.model, self._mixture, table))
         )
 
     def score(self, tables: Any) -> float:
-        """The share of the cells' variance that the clusters explain: 1 − (squares around the nearest centroid) / (squares
-        around the overall mean), in common units; 1 is perfect, 0 no better than one cluster, and below 0 worse.
+        """Return the share of the variance that the clusters explain, in common units.
+
+        It is 1 − (squares around the nearest centroid) / (squares around the overall mean): 1 is perfect, 0 no better than
+        one cluster, below 0 worse.
         """
         parts = [squares_of(self.outcome.model, table) for table in all_tables(self.outcome.model, tables)]
-        inside, total = (float(sum(part[k] for part in parts)) for k in (0, 1))
-        return 1.0 - inside / total if total > 0 else float("nan")
+        within, total = (float(sum(part[k] for part in parts)) for k in (0, 1))
+        return 1.0 - within / total if total > 0 else float("nan")
 
     def impute(self, table: Any) -> Imputed:
-        """What the columns that a table lacks, and its empty cells, are likely to hold.
+        """Estimate the missing values of a table, and the columns that it does not have.
 
-        Every column that the study knows, row by row: filled cells as they are with a spread of 0, others the expected value
-        given the row's memberships, with its standard deviation. In original units.
+        Returns every column of the study in original units: observed values as they are with a spread of 0, other values as
+        the expectation given the row's memberships, with its standard deviation as spread.
 
         >>> import intarsia
         >>> a = {"x": [0.0, 0.1, 9.0, 9.1], "y": [5.0, 5.2, 7.0, 7.2]}
@@ -200,45 +200,48 @@ class ClusteringResult:
         return joined([imputed(model, self._mixture, part, self.feature_names) for part in all_tables(model, table)])
 
     def explain(self) -> tuple[Separation, ...]:
-        """Which features separate which cluster from the rest, the clearest first, and who measured them."""
+        """Return the features that separate each cluster from the others, the clearest first, and who measured them."""
         return separations(self.outcome, self.feature_names)
 
     def to_frame(self, backend: str = "pandas") -> Any:
-        """One line per cluster and feature: mean, standard deviation, and how many rows have a value (``cells``), lack one
-        in a column that their owner has (``missing``), or whose owner has no such column (``absent``); and how many have.
+        """Return a table with one row per cluster and feature.
 
-        ``backend`` is "pandas", "polars" or "pyarrow", whichever is installed.
+        Columns are mean, standard deviation, the number of rows with a value (``cells``), without a value in a column that
+        their participant has (``missing``), and of participants without the column (``absent``), and the number of
+        participants that have it. ``backend`` is "pandas", "polars" or "pyarrow".
         """
         return profile_frame(self.outcome, self.feature_names, backend)
 
     def cut(self, n_clusters: int) -> tuple[LocalCluster, ...]:
-        """The local clusters, each with the group that the merge tree puts it in when so many are left.
+        """Return the local clusters with their groups in a cut of the merge tree into ``n_clusters`` groups.
 
-        Every cut is kept where K was chosen, whichever was taken. The groups of the result itself come from a search, and
-        may be better.
+        There is a tree if K was chosen, and after the one-shot method. The groups of the result itself come from a search,
+        and may be better.
         """
         tree = self.outcome.merge_tree
         if tree is None:
-            raise SettingError("there is no merge tree: K was given. Hint: n_clusters='auto', or method='one_shot'.")
-        check_value("n_clusters", n_clusters, WholeNumber(tree.fewest_groups, tree.n_leaves))
+            raise SettingError(
+                "there is no merge tree, because n_clusters was given. Hint: n_clusters='auto', or method='one_shot'."
+            )
+        check_value("n_clusters", n_clusters, whole_number(tree.fewest_groups, tree.n_leaves))
         groups = tree.cut(n_clusters)
         return tuple(replace(leaf, group=int(g)) for leaf, g in zip(self.outcome.tree_leaves, groups, strict=True))
 
     def plot_n_clusters(self) -> Any:
-        """How K was chosen: the silhouette of every cut, and the tree, as a matplotlib figure (``.savefig("k.png")``)."""
+        """Return a matplotlib figure of how K was chosen: the silhouette of every cut, and the tree."""
         return plot_n_clusters(self.outcome)
 
     def save(self, path: str | os.PathLike[str], *, labels: bool = False) -> None:
-        """Write the study to one file, conventionally ``….intarsia``; :func:`intarsia.load` reads it back.
+        """Write the study to one file, usually ``….intarsia``; :func:`intarsia.load` reads it.
 
-        The file holds what the coordinator knows, no pickle and no code. Labels belong to whoever holds the rows, and are
-        left out unless ``labels=True``.
+        The file contains what the coordinator knows, and no code. Labels belong to the participants, and are written only
+        with ``labels=True``.
         """
         name_of = {key: name for name, key in self.keys.items()}
         numbered = all(isinstance(key, int | np.integer) and not isinstance(key, bool) and key >= 0 for key in name_of)
         if not numbered and not all(isinstance(key, str) for key in name_of):
             raise SettingError(
-                "only participants whose keys are text, or numbers from 0 on, can be saved. "
+                "only studies whose participants have names or numbers from 0 as keys can be saved. "
                 "Hint: cluster a mapping with names."
             )
         model_file.save(
@@ -252,30 +255,29 @@ class ClusteringResult:
         )
 
     def summarise(self, title: str | None = None, *, fewest: int = FEW_ROWS) -> ReportData:
-        """What the report says, as plain typed facts, with ``to_json()`` for machines; no table of rows, and no label.
+        """Return the content of the report as plain typed facts, with ``to_json()``; it contains no rows and no labels.
 
-        Means that fewer than ``fewest`` cells stand behind are left out of profiles; 1 shows all.
+        Means of fewer than ``fewest`` values are not shown in profiles; 1 shows all.
         """
         return summarise(self.outcome, self.feature_names, self.assumptions, self.run, title, fewest)
 
     def report(self, path: str | os.PathLike[str], *, title: str | None = None, fewest: int = FEW_ROWS) -> Path:
-        """Write the report: one HTML file that needs no network, or, if the path ends in .json, what it says as JSON.
+        """Write the report: one HTML file that needs no network, or, if the path ends in .json, its content as JSON.
 
-        It needs jinja2 and plotly (``pip install 'intarsia[report]'``). It holds no table of rows and no label; ``fewest``
-        is as for :meth:`summarise`.
+        HTML needs jinja2 and plotly (``pip install 'intarsia[report]'``). ``fewest`` is as in :meth:`summarise`.
         """
         target = Path(path)
         if target.suffix.lower() not in {".html", ".htm", ".json"}:
-            raise SettingError(f"a report is written as .html or .json. Got {target.name!r} instead.")
+            raise SettingError(f"the name of a report must end in .html or .json. Got {target.name!r} instead.")
         data = self.summarise(title, fewest=fewest)
         write_atomically(target, (data.to_json() if target.suffix == ".json" else render(data)).encode())
         return target
 
     def _repr_html_(self) -> str:
-        """The report, in a notebook; the result in a line where what draws it is not installed."""
+        """The report, for a notebook; one line if its libraries are not installed."""
         try:
             return in_notebook(self.summarise())
-        except Exception:  # noqa: BLE001  (a notebook shows something whatever happens; report() says what is wrong)
+        except Exception:  # noqa: BLE001  (a notebook shows one line instead; report() raises the error)
             return f"<pre>{html.escape(repr(self))}</pre>"
 
     def __str__(self) -> str:
@@ -290,8 +292,8 @@ class ClusteringResult:
             f"{len(self.feature_names)} feature",
         )
         k, n, p, d = (text if text.startswith("1 ") else f"{text}s" for text in counts)
-        decided = "grouping decided on the rows" if self.outcome.aggregation.overruled else None
-        sure = decided or f"confidence {self.confidence:.2f}"
+        overruled = self.outcome.aggregation.overruled
+        sure = "grouping decided on the rows" if overruled else f"confidence {self.confidence:.2f}"
         return f"{k} of {n} from {p} over {d} (sizes {', '.join(map(str, sizes))}; {sure})"
 
     def __repr__(self) -> str:
@@ -299,7 +301,7 @@ class ClusteringResult:
 
 
 def load(path: str | os.PathLike[str]) -> ClusteringResult:
-    """A study that ``result.save`` wrote, by this version or an older one. ``labels`` is empty if they were not saved.
+    """Return a study that ``result.save`` wrote. ``labels`` is empty if they were not saved.
 
     Raises
     ------

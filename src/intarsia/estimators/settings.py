@@ -5,10 +5,9 @@ The table is used by the estimators, :func:`intarsia.cluster`, the command line 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,191 +22,126 @@ from intarsia.privacy.policy import ReleasePolicy
 
 MISSING = ("observed", "error", "impute", "drop")
 OBSERVED = MISSING[0]
-AUTO = "auto"
 
 
-class Constraint(Protocol):
-    """A set of values; ``str`` describes it in words that follow "must be"."""
+class Values(NamedTuple):
+    """A set of values: a test, and the words that follow "must be"."""
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the value is in the set."""
-        ...
-
-
-@dataclass(frozen=True)
-class OneOf:
-    """A few values: texts, or None."""
-
-    values: tuple[str | None, ...]
-
-    def accepts(self, value: Any) -> bool:
-        """Whether the value is one of them."""
-        return value in self.values if value is None or isinstance(value, str) else False
-
-    def __str__(self) -> str:
-        return repr(self.values[0]) if len(self.values) == 1 else f"one of {self.values}"
+    words: Callable[[], str]
+    accepts: Callable[[Any], bool]
 
 
-class DensityName:
-    """Names of densities; those of registered families are accepted, too."""
+class Setting(NamedTuple):
+    """The values of one setting: of any of these sets, or, if ``by_participant``, a mapping of participants to such."""
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the value is the name of a density."""
-        return value in density_names()
-
-    def __str__(self) -> str:
-        return f"one of {density_names()}"
+    allowed: tuple[Values, ...]
+    by_participant: bool = False
+    hint: str = ""
 
 
-@dataclass(frozen=True)
-class WholeNumber:
-    """Whole numbers from ``least`` to ``most``."""
-
-    least: int
-    most: int | None = None
-
-    def accepts(self, value: Any) -> bool:
-        """Whether the value is a whole number within the bounds; truth values are not."""
-        whole = isinstance(value, Integral) and not isinstance(value, bool)
-        return whole and int(value) >= self.least and (self.most is None or int(value) <= self.most)
-
-    def __str__(self) -> str:
-        bounds = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
-        return f"a whole number {bounds}"
+def one_of(names: Callable[[], tuple[str | None, ...]]) -> Values:
+    """The texts (or None) that ``names`` returns; a registry may grow after the table was made."""
+    return Values(
+        lambda: f"one of {names()}", lambda value: (value is None or isinstance(value, str)) and value in names()
+    )
 
 
-@dataclass(frozen=True)
-class Number:
-    """Numbers from ``low`` (or above it) to ``high``."""
-
-    low: float
-    high: float
-    above_low: bool = False
-
-    def accepts(self, value: Any) -> bool:
-        """Whether the value is a number within the bounds."""
-        if not isinstance(value, Real) or isinstance(value, bool):
-            return False
-        number = float(value)
-        return (self.low < number if self.above_low else self.low <= number) and number <= self.high
-
-    def __str__(self) -> str:
-        most = "" if self.high == np.inf else f" and at most {self.high:g}"
-        return f"a number {'above' if self.above_low else 'of at least'} {self.low:g}{most}"
+def whole_number(least: int, most: int | None = None) -> Values:
+    """Whole numbers within bounds; truth values are not numbers."""
+    bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+    return Values(
+        lambda: f"a whole number {bounds}",
+        lambda value: _is_whole(value) and least <= int(value) and (most is None or int(value) <= most),
+    )
 
 
-@dataclass(frozen=True)
-class InstanceOf:
-    """Objects of a few classes."""
-
-    classes: tuple[type, ...]
-    words: str
-
-    def accepts(self, value: Any) -> bool:
-        """Whether the value is an object of one of the classes."""
-        return isinstance(value, self.classes)
-
-    def __str__(self) -> str:
-        return self.words
-
-
-class NumberOfJobs:
-    """Numbers of processes as in scikit-learn: negative numbers count from the number of cores."""
-
-    def accepts(self, value: Any) -> bool:
-        """Whether the value is a whole number other than 0."""
-        return isinstance(value, Integral) and not isinstance(value, bool) and int(value) != 0
-
-    def __str__(self) -> str:
-        return "a whole number of at least 1, −1 for all cores"
+def number(low: float, high: float = np.inf, *, above: bool = False) -> Values:
+    """Numbers from ``low``, or above it, to ``high``."""
+    most = "" if high == np.inf else f" and at most {high:g}"
+    return Values(
+        lambda: f"a number {'above' if above else 'of at least'} {low:g}{most}",
+        lambda value: (
+            isinstance(value, Real)
+            and not isinstance(value, bool)
+            and (low < float(value) if above else low <= float(value))
+            and float(value) <= high
+        ),
+    )
 
 
-class Function:
-    """Anything that can be called."""
-
-    def accepts(self, value: Any) -> bool:
-        """Whether the value can be called."""
-        return callable(value)
-
-    def __str__(self) -> str:
-        return "a callable phi(u, v) -> float"
+def instance(words: str, *classes: type) -> Values:
+    """Objects of these classes."""
+    return Values(lambda: words, lambda value: isinstance(value, classes))
 
 
-class Clusterer:
-    """Instances with ``fit_predict`` and ``get_params``, as scikit-learn's clusterers have them."""
-
-    def accepts(self, value: Any) -> bool:
-        """Whether the value is such an instance."""
-        methods = (getattr(value, name, None) for name in ("fit_predict", "get_params"))
-        return not isinstance(value, type) and all(map(callable, methods))
-
-    def __str__(self) -> str:
-        return "a scikit-learn clusterer such as KMeans(n_clusters=3)"
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-class Setting:
-    """The values of one setting: any of the constraints, or, if ``by_participant``, a mapping of participants to such."""
-
-    def __init__(self, *allowed: Constraint, by_participant: bool = False, hint: str = "") -> None:
-        self.allowed, self.by_participant, self.hint = allowed, by_participant, hint
+def _is_clusterer(value: Any) -> bool:
+    methods = (getattr(value, name, None) for name in ("fit_predict", "get_params"))
+    return not isinstance(value, type) and all(map(callable, methods))
 
 
-_NONE = OneOf((None,))
-_BOOLEAN = InstanceOf((bool, np.bool_), "True or False")
-_RANDOM = InstanceOf((np.random.RandomState, np.random.Generator), "a numpy generator")
+_NONE = Values(lambda: "None", lambda value: value is None)
+_AUTO = Values(lambda: "'auto'", lambda value: isinstance(value, str) and value == "auto")
+_FUNCTION = Values(lambda: "a callable phi(u, v) -> float", callable)
+_CLUSTERER = Values(lambda: "a scikit-learn clusterer such as KMeans(n_clusters=3)", _is_clusterer)
+_JOBS = Values(
+    lambda: "a whole number of at least 1, −1 for all cores", lambda value: _is_whole(value) and int(value) != 0
+)
+_BOOLEAN = instance("True or False", bool, np.bool_)
+_GENERATOR = instance("a numpy generator", np.random.RandomState, np.random.Generator)
 _COMMON = {
-    "n_clusters": Setting(
-        WholeNumber(1), OneOf((AUTO,)), hint="n_clusters='auto' chooses the number of clusters from the tables."
-    ),
-    "local": Setting(_NONE, Clusterer(), by_participant=True),
-    "n_local_clusters": Setting(WholeNumber(1), _NONE, by_participant=True),
-    "metric": Setting(OneOf(METRICS), Function()),
-    "scale": Setting(OneOf(SCALES)),
-    "missing": Setting(OneOf(MISSING), by_participant=True),
-    "n_starts": Setting(WholeNumber(0)),
-    "random_state": Setting(WholeNumber(0), _RANDOM, _NONE),
-    "release": Setting(InstanceOf((ReleasePolicy,), "a ReleasePolicy"), _NONE, by_participant=True),
-    "n_jobs": Setting(NumberOfJobs(), _NONE),
+    "n_clusters": Setting((whole_number(1), _AUTO), hint="n_clusters='auto' chooses the number of clusters."),
+    "local": Setting((_NONE, _CLUSTERER), by_participant=True),
+    "n_local_clusters": Setting((whole_number(1), _NONE), by_participant=True),
+    "metric": Setting((one_of(lambda: METRICS), _FUNCTION)),
+    "scale": Setting((one_of(lambda: SCALES),)),
+    "missing": Setting((one_of(lambda: MISSING),), by_participant=True),
+    "n_starts": Setting((whole_number(0),)),
+    "random_state": Setting((whole_number(0), _GENERATOR, _NONE)),
+    "release": Setting((instance("a ReleasePolicy", ReleasePolicy), _NONE), by_participant=True),
+    "n_jobs": Setting((_JOBS, _NONE)),
 }
 SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "federated": {
         **_COMMON,
-        "aggregation": Setting(OneOf(centroid_methods())),
-        "step_size": Setting(Number(0.0, 1.0, above_low=True)),
-        "max_rounds": Setting(WholeNumber(0)),
-        "tol": Setting(Number(0.0, np.inf)),
-        "min_points": Setting(WholeNumber(1)),
-        "local_iterations": Setting(WholeNumber(1)),
-        "refinement": Setting(OneOf(REFINEMENTS)),
-        "n_rivals": Setting(WholeNumber(0, MOST_RIVALS)),
-        "model": Setting(OneOf(MODELS)),
+        "aggregation": Setting((one_of(centroid_methods),)),
+        "step_size": Setting((number(0.0, 1.0, above=True),)),
+        "max_rounds": Setting((whole_number(0),)),
+        "tol": Setting((number(0.0),)),
+        "min_points": Setting((whole_number(1),)),
+        "local_iterations": Setting((whole_number(1),)),
+        "refinement": Setting((one_of(lambda: REFINEMENTS),)),
+        "n_rivals": Setting((whole_number(0, MOST_RIVALS),)),
+        "model": Setting((one_of(lambda: MODELS),)),
     },
     "one_shot": {
         **_COMMON,
-        "aggregation": Setting(OneOf(force_methods())),
-        "force": Setting(OneOf(FORCES)),
-        "exponent": Setting(Number(0.0, 100.0, above_low=True)),
-        "softening": Setting(Number(0.0, 1.0)),
-        "density": Setting(DensityName()),
-        "n_proxies": Setting(WholeNumber(1, 100_000)),
-        "bounding_boxes": Setting(_BOOLEAN),
-        "fidelity": Setting(_BOOLEAN),
-        "allow_partial": Setting(_BOOLEAN),
+        "aggregation": Setting((one_of(force_methods),)),
+        "force": Setting((one_of(lambda: FORCES),)),
+        "exponent": Setting((number(0.0, 100.0, above=True),)),
+        "softening": Setting((number(0.0, 1.0),)),
+        "density": Setting((one_of(density_names),)),
+        "n_proxies": Setting((whole_number(1, 100_000),)),
+        "bounding_boxes": Setting((_BOOLEAN,)),
+        "fidelity": Setting((_BOOLEAN,)),
+        "allow_partial": Setting((_BOOLEAN,)),
     },
 }
-METHODS = tuple(SETTINGS)
 
 
-def check_value(name: str, value: Any, *allowed: Constraint, hint: str = "") -> None:
-    """Raise a SettingError unless one of the constraints accepts the value."""
-    if not any(constraint.accepts(value) for constraint in allowed):
-        words = " or ".join(str(constraint) for constraint in allowed)
+def check_value(name: str, value: Any, *allowed: Values, hint: str = "") -> None:
+    """Raise a SettingError unless the value is in one of these sets."""
+    if not any(values.accepts(value) for values in allowed):
+        words = " or ".join(values.words() for values in allowed)
         raise SettingError(f"{name} must be {words}. Got {_shown(value)} instead.{' Hint: ' if hint else ''}{hint}")
 
 
 def check_names(method: str, names: Iterable[str]) -> None:
     """Raise a SettingError if the method is unknown, or has no setting of one of these names."""
-    check_value("method", method, OneOf(METHODS))
+    check_value("method", method, one_of(lambda: tuple(SETTINGS)))
     table = SETTINGS[method]
     if unknown := [name for name in names if name not in table]:
         other = next((other for other, settings in SETTINGS.items() if unknown[0] in settings), None)

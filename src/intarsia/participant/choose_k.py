@@ -107,9 +107,9 @@ def _clearest(rows: Sample, most: int, rng: np.random.Generator) -> Chosen:
 
 
 def _clouds(rows: Sample, sample: IntArray, rng: np.random.Generator) -> Iterator[Sample]:
-    """Rows without clusters, with the gaps of those given, as many as are sampled. Endless.
+    """Rows without clusters, with the missing values of those given, as many as are sampled. Endless.
 
-    Measurements are of a single Gaussian with their covariance. Codes and categories have gaps between their values whether
+    Measurements are of a single Gaussian with their covariance. Codes and categories are separated whether
     there are clusters or not: they are drawn from the column, each row on its own, so that they go with nothing else.
     """
     observed = rows.observed
@@ -162,7 +162,7 @@ def _sample(n: int, rng: np.random.Generator, most: int = SILHOUETTE_ROWS) -> In
 
 
 def _distances(rows: FloatArray, observed: BoolArray) -> FloatArray:
-    """Between all rows; over the features that both have, rescaled, where there are gaps."""
+    """Between all rows; over the features that both have, rescaled, where values are missing."""
     if observed.all():
         return np.asarray(euclidean_distances(rows))
     distances = nan_euclidean_distances(np.where(observed, rows, np.nan))

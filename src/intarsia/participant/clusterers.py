@@ -48,7 +48,7 @@ class Clusterer(ABC):
         return self.chooses_k or self.missing.how in {"impute", "drop"}
 
     def cluster(self, rows: Sample, n_clusters: int, rng: np.random.Generator, n_init: int = N_INIT) -> IntArray:
-        """Return a label for every row, −1 for noise, −2 for rows left out, the others numbered from 0 without holes."""
+        """Return a label for every row, −1 for noise, −2 for rows left out, the others numbered from 0 without a break."""
         prepared, used = self.missing.prepared(rows)
         return for_all_rows(self._cluster(prepared, n_clusters, rng, n_init), used, rows.n_rows)
 
@@ -165,7 +165,7 @@ def accepts_missing_values(estimator: Any) -> bool:
 
 
 def fit_predict(estimator: Any, rows: FloatArray, *, discreet: bool = False) -> IntArray:
-    """Return the labels of an estimator, renumbered without holes, noise kept; its errors are raised without their text.
+    """Return the labels of an estimator, renumbered without a break, noise kept; its errors are raised without their text.
 
     The text of another library's error may contain values.
     """

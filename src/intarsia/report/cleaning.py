@@ -13,7 +13,7 @@ _CONTROLS = {
     *range(0x7F, 0xA0),
     0x200E, 0x200F, 0x061C, *range(0x202A, 0x202F), *range(0x2066, 0x206A),  # which way a text runs
     0x2028, 0x2029,
-    *range(0xD800, 0xE000),  # halves of characters
+    *range(0xD800, 0xE000),  # surrogates, which are not valid UTF-8
 }  # fmt: skip
 _MARKS = dict.fromkeys(_CONTROLS, "\ufffd")
 

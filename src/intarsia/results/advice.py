@@ -1,4 +1,4 @@
-"""What a careful colleague would mention about a run that worked."""
+"""Warnings about a run that succeeded: conditions of the method, names, units and rounds to look at."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from intarsia.exceptions import AssumptionWarning, FeatureNameWarning, UnitsWarn
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Outcome
 
-MANY_ROUNDS = 10  # fewer were meant to be few
-RESTLESS = 0.01  # of the extent of all local centroids
-FAR_APART = 100.0  # a feature that reaches a hundred times farther than the typical one decides alone
+MANY_ROUNDS = 10  # with a smaller max_rounds, convergence was not expected
+STILL_MOVING = 0.01  # of the extent of all local centroids
+DOMINANT = 100.0  # times the median range, from which on a feature dominates
 
 
 def advice(
@@ -24,22 +24,22 @@ def advice(
     outcome: Outcome,
     report: AssumptionReport,
 ) -> Iterator[tuple[type[Warning], str]]:
-    """Kinds and texts of the warnings that this run deserves."""
+    """Yield the class and the text of every warning about this run."""
     for column, left, right in _without_common_levels(levels_of):
         yield (
             FeatureNameWarning,
             (
                 f"{left!r} and {right!r} have no level of {column!r} in common ({quote(levels_of[left][column], 3)} and "
-                f"{quote(levels_of[right][column], 3)}), so that they are as different there as can be. "
-                "Hint: do they write the same levels in different ways?"
+                f"{quote(levels_of[right][column], 3)}), so that they differ in this column in every row. "
+                "Hint: check whether they spell the same levels differently."
             ),
         )
     last = outcome.rounds[-1].movement if outcome.rounds else 0.0
-    if not outcome.converged and len(outcome.rounds) >= MANY_ROUNDS and last > RESTLESS:
+    if not outcome.converged and len(outcome.rounds) >= MANY_ROUNDS and last > STILL_MOVING:
         yield (
             AssumptionWarning,
             (
-                f"the rounds did not come to rest: in the last of {len(outcome.rounds)} the centroids still moved by "
+                f"the rounds did not converge: in the last of {len(outcome.rounds)} the centroids still moved by "
                 f"{last:.1%} of their extent. Hint: a higher max_rounds, or local=None if a local algorithm was given."
             ),
         )
@@ -58,17 +58,17 @@ def advice(
         yield (
             UnitsWarning,
             (
-                f"{len(dominant)} feature(s) reach over {FAR_APART:.0f} times farther than the typical one and decide "
-                f"nearly alone: {quote(dominant)}. Hint: scale='standard' if units differ."
+                f"{len(dominant)} feature(s) have over {DOMINANT:.0f} times the median range and dominate all "
+                f"distances: {quote(dominant)}. Hint: scale='standard' if units differ."
             ),
         )
     if report.unstructured:
         yield (
             AssumptionWarning,
             (
-                f"{len(report.unstructured)} participant(s) show no clusters of their own while most others do: "
-                f"{quote(report.unstructured)}. They may hold fewer clusters than they were cut into. "
-                f"Hint: n_local_clusters={{{report.unstructured[0]!r}: 1}} if it is known to hold one."
+                f"{len(report.unstructured)} participant(s) show no clusters while most others do: "
+                f"{quote(report.unstructured)}. They may have fewer clusters than they were split into. "
+                f"Hint: n_local_clusters={{{report.unstructured[0]!r}: 1}} if it is known to have one."
             ),
         )
     if report.case is None:
@@ -76,31 +76,31 @@ def advice(
             AssumptionWarning,
             (
                 f"neither Assumption 1 nor Assumption 2 of the method holds: {report.explain()}. The answer may still "
-                "be good. Hint: fewer clusters, or participants that see what is missing; see result.assumptions."
+                "be good. Hint: fewer clusters, or participants with the missing features; see result.assumptions."
             ),
         )
 
 
 def known_of(outcome: Outcome) -> tuple[dict[str, tuple[str, ...]], dict[str, dict[str, tuple[str, ...]]]]:
-    """Every participant's columns with all indicators, and the levels that some row of its own has, from summaries alone."""
+    """Return, by participant, its columns with all indicators, and the levels that its rows have, from summaries alone."""
     space, local = outcome.model.space, outcome.local_centroids
     names_of, levels_of = {}, {}
-    owner, there = outcome.owner, local.seen & (local.values != 0.0)
+    owner, nonzero = outcome.owner, local.seen & (local.values != 0.0)
     for i, name in enumerate(outcome.participants):
-        held = {f for f, some in zip(space.names, there[owner == i].any(axis=0), strict=True) if some}
+        present = {f for f, any_row in zip(space.names, nonzero[owner == i].any(axis=0), strict=True) if any_row}
         levels = {
-            column: tuple(level for level in own if indicator(column, level) in held)
-            for column, own in outcome.model.levels.items()
+            column: tuple(level for level in all_levels if indicator(column, level) in present)
+            for column, all_levels in outcome.model.levels.items()
         }
-        levels_of[name] = {column: own for column, own in levels.items() if own}
-        inside = set(indicators(outcome.model.levels))
-        numbers = [f for f, mine in zip(space.names, outcome.masks[i], strict=True) if mine and f not in inside]
+        levels_of[name] = {column: kept for column, kept in levels.items() if kept}
+        of_levels = set(indicators(outcome.model.levels))
+        numbers = [f for f, has in zip(space.names, outcome.masks[i], strict=True) if has and f not in of_levels]
         names_of[name] = (*numbers, *levels_of[name], *indicators(levels_of[name]))
     return names_of, levels_of
 
 
 def _without_common_levels(levels_of: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[tuple[str, str, str]]:
-    """Columns of categories, each with the first two participants that have no level in common."""
+    """Yield columns of categories with the first two participants that have no level in common."""
     for column in sorted({column for levels in levels_of.values() for column in levels}):
         owners = [name for name, levels in levels_of.items() if column in levels]
         for left, right in combinations(owners, 2):
@@ -110,7 +110,7 @@ def _without_common_levels(levels_of: Mapping[str, Mapping[str, Sequence[str]]])
 
 
 def _in_one_table(left: str, right: str, names_of: Mapping[str, Sequence[str]]) -> bool:
-    """Whether somebody has both names, and so means two things by them."""
+    """Whether a participant has both names, so that they are different columns."""
     return any(left in names and right in names for names in names_of.values())
 
 
@@ -119,4 +119,4 @@ def _dominant_features(outcome: Outcome) -> list[str]:
     if not (width > 0).any():
         return []
     typical = float(np.median(width[width > 0]))
-    return [name for name, reach in zip(outcome.model.space.names, width, strict=True) if reach > FAR_APART * typical]
+    return [name for name, reach in zip(outcome.model.space.names, width, strict=True) if reach > DOMINANT * typical]

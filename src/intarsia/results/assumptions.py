@@ -1,10 +1,10 @@
-"""Do the conditions hold under which the paper expects the right answer? As far as summaries can tell.
+"""The conditions under which the paper expects the right answer, checked as far as summaries allow.
 
 Assumption 1 (Method A): the participants of every cluster are connected by shared features, together they see every
 feature, and their rows of that cluster follow one distribution. Assumption 2 (Method B): every two participants of a
 cluster share a feature, and together they see every feature. Assumption 3: no local cluster mixes global ones. Of
-these, connection and coverage can be checked on the grouping that was found; equal distributions and purity cannot be
-checked without rows, so what hints at them is reported as a number.
+these, connection and coverage can be checked on the grouping; equal distributions and purity cannot be checked without
+rows, so that indications of them are reported as numbers.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import InputError, quote
 from intarsia.results.outcome import Outcome
 
-DOUBTFUL = 0.1  # a local cluster whose second-best group costs less than a tenth more is marked
+DOUBTFUL = 0.1  # margin below which the group of a local cluster is doubtful
 
 
 @dataclass(frozen=True)
 class ClusterAssumptions:
-    """One global cluster: who holds it, whether they hang together, and what none of them sees.
+    """One global cluster: its participants, whether they are connected, and the features that none of them has.
 
     ``spread`` is the mean rescaled distance of its local centroids from their centre: near 0 where local versions of
     the cluster agree (Assumption 1.3), larger where they are biased.
@@ -46,8 +46,8 @@ class ClusterAssumptions:
 class AssumptionReport:
     """What could be checked of Assumptions 1 to 3.
 
-    ``doubtful`` names local clusters (participant, number) whose group is hardly better than the next; ``unstructured``
-    participants that were cut into clusters although, unlike most, they show none.
+    ``doubtful`` are local clusters (participant, number) whose group is hardly better than the next; ``unstructured`` are
+    participants that were split into clusters although, unlike most, they show no clusters.
     """
 
     connected: bool
@@ -71,7 +71,7 @@ class AssumptionReport:
         return None
 
     def explain(self) -> str:
-        """In one or two sentences what does not hold, with names and counts; empty if the case is supported."""
+        """Return in words what does not hold, with names and counts; empty if Assumption 1 or 2 holds."""
         problems = []
         apart = [cluster.cluster for cluster in self.clusters if not cluster.connected]
         if apart:
@@ -80,7 +80,7 @@ class AssumptionReport:
         if bare:
             worst = max(bare, key=lambda cluster: len(cluster.unseen_features))
             problems.append(
-                f"{len(bare)} of {len(self.clusters)} clusters have features that none of their participants sees, at most "
+                f"{len(bare)} of {len(self.clusters)} clusters have features that none of their participants has, at most "
                 f"{len(worst.unseen_features)} (cluster {worst.cluster}: {quote(worst.unseen_features)}); "
                 "those entries of their centroids are NaN"
             )
@@ -88,7 +88,7 @@ class AssumptionReport:
 
 
 def check_assumptions(outcome: Outcome) -> AssumptionReport:
-    """Check what summaries allow, on the grouping that was found."""
+    """Check the assumptions on the grouping of an outcome, as far as summaries allow."""
     groups, owner = outcome.groups, outcome.owner
     local = LocalCentroids(outcome.local_centroids, owner, outcome.model.metric)
     n_groups = len(outcome.model.centroids)
@@ -112,7 +112,7 @@ def check_assumptions(outcome: Outcome) -> AssumptionReport:
     doubtful = tuple(
         (c.participant, c.index)
         for c, alone in zip(outcome.local_clusters, lone, strict=True)
-        # a participant with too few rows to look for clusters took them for one, which may be several
+        # a participant with too few rows for a search has one local cluster, which may be several
         if c.margin < DOUBTFUL or (alone and n_groups > 1 and c.size < 2 * n_groups)
     )
     masks = outcome.masks
@@ -120,10 +120,7 @@ def check_assumptions(outcome: Outcome) -> AssumptionReport:
 
 
 def _unstructured(outcome: Outcome) -> tuple[str, ...]:
-    """Participants whose rows show no clusters while those of most others do: they may hold fewer than they were cut into.
-
-    Where nobody's clusters are clear, it says nothing about anyone.
-    """
+    """Participants whose rows show no clusters while those of most others do; none if no participant's are clear."""
     clarity = outcome.clarity
     if len(clarity) < 2 or float(np.median(list(clarity.values()))) <= CLEAR:
         return ()
@@ -140,7 +137,7 @@ def order_preservation_rate(
     metric: Metric = "euclidean",
     random_state: int = 0,
 ) -> float:
-    r"""How often masking keeps the order of distances (assumption:experiments).
+    r"""Return how often masking keeps the order of distances (assumption:experiments).
 
     .. math:: \phi(x_1, x_2) < \phi(x_1, x_3) \Rightarrow d_{ij}^{\bar X}(x_1, x_2) < d_{ik}^{\bar X}(x_1, x_3)
 
@@ -168,7 +165,9 @@ def order_preservation_rate(
         )
     triplets = _triplets(truth, owner, overlap_graph(seen), n_triplets, np.random.default_rng(random_state))
     if not len(triplets):
-        raise InputError("no triplet of rows fits: at least two clusters must be held by participants that overlap.")
+        raise InputError(
+            "there is no triplet of rows to compare: participants that overlap must have at least two clusters."
+        )
     x, y, z = triplets.T
     everything = np.ones(rows.shape[1], dtype=np.bool_)
     premise = phi_of_pairs(rows[x], rows[y], everything, metric) < phi_of_pairs(rows[x], rows[z], everything, metric)
@@ -182,15 +181,15 @@ def order_preservation_rate(
 def _triplets(
     truth: npt.NDArray[np.generic], owner: IntArray, graph: BoolArray, n_triplets: int, rng: np.random.Generator
 ) -> IntArray:
-    found = []
+    triplets = []
     for first in rng.integers(len(truth), size=n_triplets):
         near = graph[owner[first], owner]
         same = near & (truth == truth[first])
         same[first] = False
         other = near & (truth != truth[first])
         if same.any() and other.any():
-            found.append((first, rng.choice(np.flatnonzero(same)), rng.choice(np.flatnonzero(other))))
-    return np.array(found, dtype=np.intp).reshape(-1, 3)
+            triplets.append((first, rng.choice(np.flatnonzero(same)), rng.choice(np.flatnonzero(other))))
+    return np.array(triplets, dtype=np.intp).reshape(-1, 3)
 
 
 def _rescaled_pairs(

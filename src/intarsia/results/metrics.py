@@ -1,4 +1,4 @@
-"""How good is a clustering, when the truth is known? The paper's E1 to E5 under their full names.
+"""The quality of a clustering if the true classes are known: the paper's E1 to E5.
 
 =====  ============================================================================
 E1     :func:`aggregation_accuracy` of local centroids (Algorithm 1)
@@ -54,7 +54,7 @@ def aggregation_accuracy(classes: npt.ArrayLike, groups: npt.ArrayLike) -> float
 
 
 def majority_classes(truth: npt.ArrayLike, local_labels: npt.ArrayLike) -> npt.NDArray[np.generic]:
-    """The commonest true class in each local cluster 0, 1, …; noise (−1) belongs to none.
+    """The commonest true class in each local cluster 0, 1, …; noise (−1) is ignored.
 
     >>> majority_classes(["a", "a", "b", "b"], [0, 0, 0, 1])
     array(['a', 'b'], dtype='<U1')

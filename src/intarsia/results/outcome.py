@@ -22,26 +22,10 @@ ROUND_KINDS = ("plain", "trial", "crosswise")
 class GlobalModel:
     """K global centroids in common units: everything that is needed to label a new row.
 
-    Attributes
-    ----------
-    space : FeatureSpace
-        The features, in the order of all arrays below.
-    centroids : MaskedCentroids
-        K centroids in common units, with the number of values behind each entry.
-    extent : Extent
-        The smallest and largest entry of all local centroids, by feature.
-    shift, scale : array of shape (n_features,)
-        Common units are (x − shift) / scale.
-    metric : str or callable
-        How rows are compared with centroids.
-    variances, cells : array of shape (K, n_features)
-        Variance of a cluster's values around its centroid, in common units, and the number of values; 0 where there is none.
-    levels : dict
-        The levels of every column of categories.
-    units : {"standard", "minmax", "robust", None}
-        How common units were found; None if every participant kept its own.
-    weights : array of shape (K,), optional
-        Share of the rows in each cluster. If given, a row belongs to the most likely Gaussian, not to the nearest centroid.
+    Common units are (x − ``shift``) / ``scale``; ``units`` says how they were found ("standard", "minmax", "robust", None).
+    ``extent`` is the range of all local centroids. ``variances`` and ``cells`` are, by cluster and feature, the variance of
+    the values around the centroid in common units, and their number. With ``weights``, the clusters' shares of the rows, a
+    row belongs to the most likely Gaussian, not to the nearest centroid.
     """
 
     space: FeatureSpace
@@ -115,18 +99,9 @@ class LocalCluster:
 class RoundInfo:
     """One federated round.
 
-    Attributes
-    ----------
-    number : int
-        1, 2, …
-    movement : float
-        The largest movement of a centroid, as a share of the extent.
-    sizes : tuple of int
-        Rows behind each centroid.
-    misfit : float
-        Sum of the squared distances of all rows to the nearest centroid, before the centroids moved.
-    kind : {"trial", "crosswise", "plain"}
-        "trial" while several groupings are compared.
+    ``movement`` is the largest movement of a centroid as a share of the extent, ``sizes`` the rows behind each centroid,
+    ``misfit`` the sum of squared distances of all rows to the nearest centroid before the movement. ``kind`` is one of
+    ROUND_KINDS; "trial" rounds compare several groupings.
     """
 
     number: int
@@ -140,20 +115,9 @@ class RoundInfo:
 class Aggregation:
     """How local clusters were grouped.
 
-    Attributes
-    ----------
-    method : str
-        The setting ``aggregation``.
-    loss, runner_up : float
-        Objective of the chosen grouping and of the best different one.
-    confidence : float
-        0 for a tie, 1 if every start found the same grouping.
-    n_different : int
-        Number of different groupings that the search ended in.
-    n_compared : int
-        Number of groupings that were compared on the rows.
-    overruled : bool
-        Whether a grouping with a higher loss fitted the rows better and was chosen; the confidence then has no meaning.
+    ``loss`` and ``runner_up`` are the objectives of the chosen grouping and of the best different one, ``confidence`` is 0
+    for a tie and 1 if every start found the same. ``n_compared`` groupings were compared on the rows; ``overruled`` if one
+    with a higher loss fitted them better, in which case the confidence has no meaning.
     """
 
     method: str
@@ -211,23 +175,8 @@ class Suppressed:
 class RunRecord:
     """How a result was computed: settings, seed, versions, exchanges and notes. It contains no content of messages.
 
-    Attributes
-    ----------
-    method, settings, seed
-        What was asked for, and the seed that was used.
-    versions : dict
-        Versions of Python, intarsia and its libraries.
-    started, seconds
-        Start (ISO 8601, UTC) and duration.
-    exchanges, sent, suppressed
-        What was exchanged and suppressed, with sizes.
-    notes : tuple of str
-        Warnings and remarks about the run.
-    differences : dict
-        By participant, the smallest number of rows by which two of its sums differ (of successive rounds, or of all rows
-        and those in clusters).
-    absent : dict
-        By participant, the phases of exchanges that went on without it.
+    ``differences`` are, by participant, the smallest number of rows by which two of its sums differ (of successive rounds,
+    or of all rows and those in clusters). ``absent`` are, by participant, the phases that went on without it.
     """
 
     method: str
@@ -248,35 +197,11 @@ class RunRecord:
 class Outcome:
     """What the coordinator knows after a run. It contains no labels: those stay with the participants.
 
-    Attributes
-    ----------
-    model : GlobalModel
-        The global centroids.
-    participants : tuple of str
-        Names, in the order of ``masks`` and ``coverage``.
-    masks : array of shape (n_participants, n_features)
-        Whether a participant has a feature.
-    local_centroids, local_clusters
-        The local clusters of all participants: centroids in common units, and sizes, groups and margins.
-    aggregation : Aggregation
-        How they were grouped.
-    coverage : Coverage
-        Rows of each participant, and values in each feature.
-    clarity : dict
-        By participant, the mean silhouette of its least clear local cluster, where it was measured.
-    sizes : dict
-        By participant, the number of its rows in each global cluster.
-    rounds, converged
-        The federated rounds, and whether the centroids came to rest.
-    merge_tree, silhouettes, found, leaves
-        How K was chosen: the tree of local clusters, the silhouette of every cut, the number of clusters that participants
-        found in their own rows, and the leaves of the tree if they are not ``local_clusters``.
-    fidelity : array of shape (n_local_clusters, 4), optional
-        How close proxies of each local cluster are to its rows, where it was measured.
-    strain : dict
-        By participant, how far its refined centroids were outside the range of all others', in multiples of that range.
-    remarks : tuple of str
-        Notes for the record of the run.
+    ``masks`` (participants × features) says who has which feature. ``clarity`` is the mean silhouette of each participant's
+    least clear local cluster, ``sizes`` the rows of each participant in each cluster. If K was chosen, there are a
+    ``merge_tree``, the ``silhouettes`` of its cuts, the number of clusters that participants ``found`` in their rows, and
+    its ``leaves`` unless they are the ``local_clusters``. ``fidelity`` says how close proxies are to rows, ``strain`` how
+    far refined centroids of each participant were outside the range of all others, in multiples of it.
     """
 
     model: GlobalModel

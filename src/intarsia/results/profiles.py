@@ -1,4 +1,4 @@
-"""Who has what, and what tells a cluster from the others: facts about an outcome, from summaries alone."""
+"""Which participant has which column, and which features separate clusters, from summaries alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_WITHIN = 0.01  # of the deviation over all rows
 
 @dataclass(frozen=True)
 class Separation:
-    """How a feature tells a cluster from all others: ``difference`` is in standard deviations within clusters.
+    """How a feature separates a cluster from all others: ``difference`` is in standard deviations within clusters.
 
     They count as at least a hundredth of the deviation over all rows, so that a difference is never more than about 100.
     """
@@ -30,7 +30,7 @@ class Separation:
 
 @dataclass(frozen=True)
 class Covered:
-    """What one participant has of one column: ``absent`` if it has no such column at all, else how many cells are filled.
+    """One column at one participant: ``absent`` if it does not have the column, else the number of values (``filled``).
 
     ``missing`` is the share of its rows that lack a value in a column that it has; NaN where the column is absent.
     """
@@ -48,19 +48,19 @@ class Covered:
 
 
 def coverage_of(outcome: Outcome, names: tuple[str, ...], keys: Mapping[str, Hashable]) -> tuple[Covered, ...]:
-    """Participants × columns; a column of categories is one column, whatever its levels."""
-    model, found = outcome.model, []
-    whole = {feature: column for column, own in model.levels.items() for feature in indicators({column: own})}
-    columns = {whole.get(name, name): int(model.space.index([name])[0]) for name in names}
+    """Return an entry per participant and column; a column of categories is one column."""
+    model, result = outcome.model, []
+    column_of = {feature: column for column, own in model.levels.items() for feature in indicators({column: own})}
+    columns = {column_of.get(name, name): int(model.space.index([name])[0]) for name in names}
     for i, participant in enumerate(outcome.participants):
         for column, m in columns.items():
             filled, rows = int(outcome.coverage.filled[i, m]), int(outcome.coverage.rows[i])
-            found.append(Covered(keys[participant], column, rows, filled, not outcome.masks[i, m]))
-    return tuple(found)
+            result.append(Covered(keys[participant], column, rows, filled, not outcome.masks[i, m]))
+    return tuple(result)
 
 
 def separations(outcome: Outcome, names: tuple[str, ...]) -> tuple[Separation, ...]:
-    """Every cluster and feature that it and another cluster know, the largest difference first."""
+    """Return an entry per cluster and feature that another cluster has too, the largest difference first."""
     model, index = outcome.model, outcome.model.space.index(names)
     seen, counts = model.centroids.seen[:, index], model.centroids.counts[:, index]
     values = np.where(seen, model.values[:, index], 0.0)
@@ -84,8 +84,8 @@ def separations(outcome: Outcome, names: tuple[str, ...]) -> tuple[Separation, .
         m: tuple(outcome.participants[i] for i in np.flatnonzero(masks[:, m]))
         for m in np.flatnonzero(comparable.any(axis=0)).tolist()
     }
-    found = [
+    result = [
         Separation(k, names[m], float(values[k, m]), float(rest[k, m]), float(size[k, m]), who[m])
         for m, k in np.argwhere(comparable.T).tolist()
     ]
-    return tuple(sorted(found, key=lambda s: (-abs(s.difference), s.cluster, s.feature)))
+    return tuple(sorted(result, key=lambda s: (-abs(s.difference), s.cluster, s.feature)))

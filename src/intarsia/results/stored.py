@@ -73,6 +73,14 @@ class StoredStudy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     run: RunRecord
 
 
+# fields that a file and the model, or the outcome, have under the same name
+_OF_MODEL = ("shift", "scale", "metric", "variances", "cells", "levels", "units", "weights")
+_OF_OUTCOME = (
+    "participants", "aggregation", "rounds", "converged", "clarity", "strain", "sizes", "silhouettes", "found", "leaves",
+    "fidelity",
+)  # fmt: skip
+
+
 def stored_from(
     outcome: Outcome,
     names_in_order: tuple[str, ...],
@@ -94,15 +102,6 @@ def stored_from(
         counts=model.centroids.counts,
         low=model.extent.low,
         high=model.extent.high,
-        shift=model.shift,
-        scale=model.scale,
-        metric=model.metric,
-        variances=model.variances,
-        cells=model.cells,
-        levels=dict(model.levels),
-        units=model.units,
-        weights=model.weights,
-        participants=outcome.participants,
         numbered=numbered,
         masks=outcome.masks,
         rows=outcome.coverage.rows,
@@ -114,64 +113,33 @@ def stored_from(
         size=np.array([c.size for c in clusters], dtype=np.intp),
         group=outcome.groups,
         margin=np.array([c.margin for c in clusters], dtype=np.float64),
-        aggregation=outcome.aggregation,
-        rounds=outcome.rounds,
-        converged=outcome.converged,
-        clarity=dict(outcome.clarity),
-        strain=dict(outcome.strain),
-        sizes={name: np.asarray(sizes) for name, sizes in outcome.sizes.items()},
         tree=None if tree is None else StoredTree(tree.n_leaves, tree.merges, tree.strengths),
-        silhouettes=dict(outcome.silhouettes),
-        found=outcome.found,
-        leaves=outcome.leaves,
-        fidelity=outcome.fidelity,
         labels=None if labels is None else dict(labels),
         local_labels=None if local_labels is None else dict(local_labels),
         run=run,
+        **{name: getattr(model, name) for name in _OF_MODEL},
+        **{name: getattr(outcome, name) for name in _OF_OUTCOME},
     )
 
 
 def outcome_from(stored: StoredStudy) -> Outcome:
     """Return the outcome that a file contains."""
-    clusters = tuple(
-        LocalCluster(stored.participants[owner], int(index), int(size), int(group), float(margin))
-        for owner, index, size, group, margin in zip(
-            stored.owner, stored.index, stored.size, stored.group, stored.margin, strict=True
-        )
-    )
+    columns = (stored.owner, stored.index, stored.size, stored.group, stored.margin)
     tree = stored.tree
     return Outcome(
-        model=_model_from(stored),
-        participants=stored.participants,
+        model=GlobalModel(
+            space=FeatureSpace(stored.features),
+            centroids=MaskedCentroids.of(stored.values, stored.counts),
+            extent=Extent(stored.low, stored.high),
+            **{name: getattr(stored, name) for name in _OF_MODEL},
+        ),
         masks=stored.masks.astype(np.bool_),
         local_centroids=MaskedCentroids.of(stored.local_values, stored.local_counts),
-        local_clusters=clusters,
-        aggregation=stored.aggregation,
+        local_clusters=tuple(
+            LocalCluster(stored.participants[owner], int(index), int(size), int(group), float(margin))
+            for owner, index, size, group, margin in zip(*columns, strict=True)
+        ),
         coverage=Coverage(stored.rows, stored.filled),
-        clarity=stored.clarity,
-        sizes=stored.sizes,
-        rounds=stored.rounds,
-        converged=stored.converged,
         merge_tree=None if tree is None else MergeTree(tree.n_leaves, tree.merges, tree.strengths),
-        silhouettes=stored.silhouettes,
-        found=stored.found,
-        leaves=stored.leaves,
-        fidelity=stored.fidelity,
-        strain=stored.strain,
-    )
-
-
-def _model_from(stored: StoredStudy) -> GlobalModel:
-    return GlobalModel(
-        space=FeatureSpace(stored.features),
-        centroids=MaskedCentroids.of(stored.values, stored.counts),
-        extent=Extent(stored.low, stored.high),
-        shift=stored.shift,
-        scale=stored.scale,
-        metric=stored.metric,
-        variances=stored.variances,
-        cells=stored.cells,
-        levels=stored.levels,
-        units=stored.units,
-        weights=stored.weights,
+        **{name: getattr(stored, name) for name in _OF_OUTCOME},
     )

@@ -27,7 +27,6 @@ def problems_of(stored: StoredStudy) -> Iterator[str]:
     yield from _wrong_numbers(stored)
     yield from _wrong_scores(stored)
     yield from _wrong_counts(stored)
-    yield from _wrong_references(stored)
     yield from _wrong_labels(stored)
     yield from _wrong_tree(stored.tree, len(stored.leaves) or len(stored.owner))
     yield from _wrong_run(stored.run, set(stored.participants))
@@ -135,13 +134,10 @@ def _wrong_counts(stored: StoredStudy) -> Iterator[str]:
         yield "a participant has no rows, or more values in a column than rows"
 
 
-def _wrong_references(stored: StoredStudy) -> Iterator[str]:
-    if not _inside(stored.owner, len(stored.participants)) or not _inside(stored.group, len(stored.values)):
-        yield "a local cluster belongs to an unknown participant or cluster"
-
-
 def _wrong_labels(stored: StoredStudy) -> Iterator[str]:
     k = len(stored.values)
+    if not _inside(stored.owner, len(stored.participants)) or not _inside(stored.group, k):
+        yield "a local cluster belongs to an unknown participant or cluster"
     for name, labels in (stored.labels or {}).items():
         if not _are_labels(labels, k):
             yield f"labels must be whole numbers from −1 to {k - 1}"

@@ -186,8 +186,8 @@ def _records(path: Path, size: int, longest: int) -> Iterator[bytes]:
 
 
 class _Scan(NamedTuple):
-    """Where the last complete record of a text ends (0: none does), the first line break within quotes after it (−1: there
-    is none), and whether the text ends within quotes.
+    """Where the last complete record of a text ends (0: none does), the first line break within quotes after it (−1 if there
+    is no such break), and whether the text ends within quotes.
     """
 
     end: int

@@ -108,8 +108,8 @@ def search(objective: Objective, starts: Iterable[IntArray | Start], masks: Bool
 
     A grouping with groups that fall into components that cannot be compared is worse than any without: its loss does not
     see the components. The runner-up is the best different grouping that a start led to or that is next to the best;
-    rivals are the runners-up that are not much worse. The confidence is the gap to the runner-up as a share of the larger of
-    the two losses: 0 when two groupings are as good, near 1 when no other comes close.
+    rivals are the runners-up that are not much worse. The confidence is the lead over the runner-up as a share of the
+    larger of the two losses: 0 when two groupings are as good, near 1 when no other comes close.
 
     With several clusters the search ends when some starts in turn led to the best grouping so far.
 

@@ -285,7 +285,7 @@ def merge_tree(tree: Tree) -> Chart:
 
 
 def _arms(drawn: Any, cut: float) -> Iterator[tuple[bool, list[float | None], list[float | None]]]:
-    """All joints below the cut as one line with gaps, and all above."""
+    """All joints below the cut as one broken line, and all above."""
     for below in (True, False):
         xs: list[float | None] = []
         ys: list[float | None] = []
