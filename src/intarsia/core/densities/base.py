@@ -140,35 +140,16 @@ class Family(ABC):
     """A family of densities: how it is fitted, how it travels, and what its parts disclose.
 
     A family from outside the package is registered at the coordinator and at every participant.
-
-    Attributes
-    ----------
-    name
-        The name of the family; the ``kind`` of a density in a message.
-    densities
-        Values of the setting ``density`` that select this family.
-    parts
-        The meaning, in words, of each array that describes a density in a message.
-    optional
-        Parts that a density need not have.
-    has_exact_force
-        Whether its densities are Gaussians, between which forces are known without sampling.
-    takes_categories
-        Whether it can be fitted to tables with one-hot coded columns.
-    exact_cells
-        Whether the values themselves matter, so that ``Clustered.rows`` must have an offset of 0.
-    tells_of_single_rows
-        Whether a part may disclose a single row. A release policy must allow such a family.
     """
 
-    name: ClassVar[str]
-    densities: ClassVar[tuple[str, ...]]
-    parts: ClassVar[Mapping[str, str]]
-    optional: ClassVar[frozenset[str]] = frozenset()
-    has_exact_force: ClassVar[bool] = False
-    takes_categories: ClassVar[bool] = True
-    exact_cells: ClassVar[bool] = False
-    tells_of_single_rows: ClassVar[bool] = False
+    name: ClassVar[str]  # the ``kind`` of a density in a message
+    densities: ClassVar[tuple[str, ...]]  # values of the setting ``density`` that select this family
+    parts: ClassVar[Mapping[str, str]]  # the meaning, in words, of each array that describes a density in a message
+    optional: ClassVar[frozenset[str]] = frozenset()  # parts that a density need not have
+    has_exact_force: ClassVar[bool] = False  # its densities are Gaussians, between which forces need no sampling
+    takes_categories: ClassVar[bool] = True  # it can be fitted to tables with one-hot coded columns
+    exact_cells: ClassVar[bool] = False  # the values themselves matter: ``Clustered.rows`` must have an offset of 0
+    tells_of_single_rows: ClassVar[bool] = False  # a part may disclose a single row, which a release policy must allow
 
     @abstractmethod
     def fit(self, clusters: Clustered, density: str) -> list[Density]:

@@ -113,7 +113,6 @@ class _Composition:
         self._wrong_columns = {problem: np.zeros(d, dtype=np.bool_) for problem in self._wrong_rows}
         self._smallest = np.full(d, np.inf)
         self._shares, self._squares, self._logs = np.zeros((3, d))
-        self._origin: FloatArray | None = None
 
     def add_cells(self, cells: FloatArray, observed: FloatArray | None) -> None:
         """Look at more rows: totals, smallest shares, missing and negative values."""
@@ -133,7 +132,7 @@ class _Composition:
         return float(np.median(np.concatenate(self._totals)))
 
     def add_shares(self, cells: FloatArray) -> None:
-        """Sum shares and their squares around the first row, and their logarithms; count unusual totals."""
+        """Sum shares, their squares and their logarithms, and count unusual totals."""
         totals, occurs = cells.sum(axis=0), np.isfinite(self._smallest)
         usual = (np.abs(totals - self._total) <= _TOLERANCE * self._total) & (self._total > 0)
         self._n_unusual += int((~usual).sum())
@@ -141,8 +140,6 @@ class _Composition:
         shares = np.where(shares > 0, shares, self._smallest[occurs][:, None] / 2)
         shares /= shares.sum(axis=0)
         self._logs[occurs] += np.log(shares).sum(axis=1)
-        self._origin = shares[:, :1].copy() if self._origin is None else self._origin
-        shares -= self._origin
         self._shares[occurs] += shares.sum(axis=1)
         self._squares[occurs] += np.square(shares).sum(axis=1)
 
@@ -154,11 +151,9 @@ class _Composition:
             )
             raise _no_composition(unusual)
         occurs, n = np.isfinite(self._smallest), self._n_rows
-        near = self._shares[occurs] / n
-        spread = float(np.maximum(self._squares[occurs] / n - np.square(near), 0.0).sum())
-        alpha = np.zeros(len(occurs))
-        origin = np.zeros((len(near), 1)) if self._origin is None else self._origin
-        alpha[occurs] = maximum_likelihood(origin[:, 0] + near, self._logs[occurs] / n, spread)
+        mean, alpha = self._shares[occurs] / n, np.zeros(len(occurs))
+        spread = float((self._squares[occurs] / n - np.square(mean)).sum())
+        alpha[occurs] = maximum_likelihood(mean, self._logs[occurs] / n, spread)
         return Dirichlet(alpha, self._total)
 
     def refuse_cells(self) -> None:
@@ -181,7 +176,7 @@ def _no_composition(problem: str) -> DensityError:
 
 
 def maximum_likelihood(mean: FloatArray, logs: FloatArray, spread: float) -> FloatArray:
-    """Return alpha from the mean shares, the means of their logarithms and the sum of their variances.
+    """Return alpha from the mean shares, the means of their logarithms and, for a start, the sum of their variances.
 
     Newton's method (Minka 2000, Estimating a Dirichlet distribution): the likelihood is concave, its Hessian a diagonal
     plus a constant. Steps are halved until the likelihood grows.

@@ -1,23 +1,90 @@
-"""The integral behind an exact force without softening: ∫ t^(w/2−1) L(t) dt / Γ(w/2), with t = e^u, by a trapezoid rule.
+r"""The integrals behind exact forces, by trapezoid rules: with softening and without.
 
-The integrand falls off exponentially on both sides. 48 coarse nodes find where it is large, 48 nodes integrate it there, and
-the tails are added in closed form. With softening, :mod:`~intarsia.core.densities.trapezoid` needs fewer nodes.
+With Q ≥ 0, s > 0, a = w/2 and the Laplace transform :math:`L(t) = \mathbb{E}[e^{-tQ}]`,
+
+.. math:: \mathbb{E} \bigl[ (Q + s^2)^{-a} \bigr] = \frac{1}{\Gamma(a)} \int_{-\infty}^\infty e^{au - s^2 e^u} L(e^u) \, du
+
+In units in which E[Q] + s² = 1 this is at least 1 (Jensen), so absolute errors bound relative ones.
+
+*Nodes.* The error of the rule with step h is the integrand's Fourier transform at multiples of 2π/h, which is
+:math:`\Gamma(a + iy)\, \mathbb{E}[(Q + s^2)^{-a-iy}]`. A power of −iy has absolute value 1, so the relative error is at most
+:math:`2 \sum_k |\Gamma(a + 2\pi i k / h)| / \Gamma(a)`, whatever Q is. It falls so fast that h = 0.56 is enough for w = 2.
+
+*The left end.* For small t the integrand is a power of t times 1 − t + (½ + κ) t² and so on, κ half the variance of Q: the
+part left of the first node is a sum of three geometric series.
+
+*The right end.* L never grows, so beyond T the integral is at most L(T) times that of the power and the softening alone,
+which is an incomplete Γ. All pairs use the same nodes, and each stops when that bound is negligible.
+
+*Without softening*, 48 coarse nodes find where the integrand is large, 48 nodes integrate it there, and its tails, which are
+powers of t, are added in closed form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaincc, gammaln, loggamma
 
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
-N_NODES = 48
-N_COARSE = 48
+_ERROR = 3e-7  # relative, of nodes, left end and right end
+_FIRST = 0.03  # the largest first node
+_FEWER = 0.6  # of the pairs: when at most this share is still active, the others are dropped from the arrays
+SOFT_ENOUGH = 1e-12  # s² in units of E[Q] + s²; below it too many nodes would be needed
+N_NODES = N_COARSE = 48  # without softening
 _FAR = 14.0  # e^-14: at this distance from its bend, the integrand is a pure power of t
 _DROP = 18.0  # the integrand is followed down to e^-18 of its peak: 1.5e-8
+
+
+class Transform(Protocol):
+    """log L(t) of many Q at once, in units in which E[Q] + s² = 1."""
+
+    def log(self, t: float) -> FloatArray:
+        """Return log L(t) of each Q."""
+
+    def keep(self, which: BoolArray) -> None:
+        """Drop the other Q."""
+
+
+@lru_cache(maxsize=64)
+def _rule(a: float) -> tuple[float, float]:
+    """Return the largest step and the largest first node whose errors are at most ``_ERROR``."""
+    small, large = 0.01, 3.0
+    for _ in range(60):
+        middle = (small + large) / 2
+        error = 2.0 * np.exp(loggamma(a + 2j * np.pi / middle).real - gammaln(a))
+        small, large = (middle, large) if error < _ERROR else (small, middle)
+    # the fourth term of the series is no more than twice a power of t
+    fourth = _ERROR * np.exp(gammaln(a)) * np.expm1((a + 3) * small) / (2 * small)
+    return small, min(_FIRST, float(fourth ** (1 / (a + 3))))
+
+
+def inverse_power(transform: Transform, softening: FloatArray, kappa: FloatArray, exponent: float) -> FloatArray:
+    """Return E[(Q + s²)^(−w/2)] of each Q; ``softening`` is s² in units of E[Q] + s², and at least :data:`SOFT_ENOUGH`."""
+    a = exponent / 2
+    step, t = _rule(a)
+    total = t**a * (
+        1.0 / np.expm1(a * step) - t / np.expm1((a + 1) * step) + (0.5 + kappa) * t * t / np.expm1((a + 2) * step)
+    )
+    active = np.arange(len(total))
+    negligible = np.log(_ERROR) + a * np.log(softening)
+    while len(active):
+        log = transform.log(t)
+        total[active] += np.exp(a * np.log(t) - t * softening + log)
+        beyond = t * softening
+        if beyond.max() > 1.0:
+            with np.errstate(divide="ignore"):
+                log = log + np.log(gammaincc(a, beyond))
+        left = log > negligible
+        t *= np.exp(step)
+        if np.count_nonzero(left) <= _FEWER * len(left):
+            transform.keep(left)
+            active, softening, negligible = active[left], softening[left], negligible[left]
+    return np.asarray(total * (step / np.exp(gammaln(a))))
 
 
 class Range(NamedTuple):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from intarsia.core.densities.force import DEFAULT_SIZES, BlockSizes, blocks
-from intarsia.core.densities.integral import N_COARSE, integrate, integration_range
-from intarsia.core.densities.trapezoid import SOFT_ENOUGH, Axes, inverse_power
+from intarsia.core.densities.integral import N_COARSE, SOFT_ENOUGH, integrate, integration_range, inverse_power
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 
@@ -19,8 +18,8 @@ def inverse_power_moment(
               \exp \Bigl( -\frac{t m_k^2}{1+2t\lambda_k} \Bigr) dt
 
     With t = e^u the integrand falls off exponentially on both sides, where a trapezoid rule converges geometrically:
-    with s > 0 a dozen nodes give a relative error below 1e-6 (:mod:`intarsia.core.densities.trapezoid`),
-    without it 48 give one below 1e-4 (:mod:`intarsia.core.densities.integral`).
+    with s > 0 a dozen nodes give a relative error below 1e-6 (:mod:`intarsia.core.densities.integral`),
+    without it 48 give one below 1e-4.
     The moment is infinite where the paper's force is: s = 0, at most w axes with a variance, no distance along the others.
     The input has one row per pair.
     """
@@ -28,19 +27,44 @@ def inverse_power_moment(
     scale = variances.sum(axis=1) + squares.sum(axis=1) + softening**2
     soft = softening**2 > SOFT_ENOUGH * scale
     for block in blocks(np.flatnonzero(soft), sizes.cache // max(1, variances.shape[1])):
-        moments[block] = _softened_moments(variances[block].T, squares[block].T, scale[block], softening, exponent)
+        unit = scale[block]
+        axes = Axes(np.divide(variances[block].T, unit, order="C"), np.divide(squares[block].T, unit, order="C"))
+        moments[block] = inverse_power(axes, softening**2 / unit, axes.kappa(), exponent) * unit ** (-exponent / 2)
     for block in blocks(np.flatnonzero(~soft), sizes.memory // max(1, variances.shape[1] * N_COARSE)):
         moments[block] = _integrated_moments(variances[block], squares[block], softening, exponent)
     return moments
 
 
-def _softened_moments(
-    variances: FloatArray, squares: FloatArray, scale: FloatArray, softening: float, exponent: float
-) -> FloatArray:
-    """Return the moments where the softening is large enough; one column per pair, ``scale`` is E|z|² + s²."""
-    axes = Axes(np.divide(variances, scale, order="C"), np.divide(squares, scale, order="C"))
-    moments = inverse_power(axes, softening**2 / scale, axes.kappa(), exponent)
-    return np.asarray(moments * scale ** (-exponent / 2))
+class Axes:
+    """Q = |z|² for Gaussian z with variances λ and squared means m² along its axes; one column per Q.
+
+    log L(t) = −½ Σ log(1 + 2tλ) − Σ t m² / (1 + 2tλ). The logarithm is of the product: where that overflows, L is 0.
+    """
+
+    def __init__(self, variances: FloatArray, squares: FloatArray) -> None:
+        self._twice, self._squares = variances, squares
+        self._twice *= 2.0
+        self._grown, self._drift = np.empty_like(variances), np.empty_like(variances)
+
+    def kappa(self) -> FloatArray:
+        """Return half the variance of Q: Σ λ² + 2 λ m²."""
+        twice = self._twice
+        return np.asarray(np.einsum("ij,ij->j", twice, twice) / 4 + np.einsum("ij,ij->j", twice, self._squares))
+
+    def log(self, t: float) -> FloatArray:
+        """Return log L(t) of each Q."""
+        grown, drift = self._grown, self._drift
+        np.multiply(self._twice, t, out=grown)
+        grown += 1.0
+        np.divide(self._squares, grown, out=drift)
+        with np.errstate(over="ignore"):
+            product = np.multiply.reduce(grown, axis=0)
+        return np.asarray(-0.5 * np.log(product) - t * np.add.reduce(drift, axis=0))
+
+    def keep(self, which: BoolArray) -> None:
+        """Drop the other Q."""
+        self._twice, self._squares = self._twice[:, which], self._squares[:, which]
+        self._grown, self._drift = np.empty_like(self._twice), np.empty_like(self._twice)
 
 
 def _integrated_moments(variances: FloatArray, squares: FloatArray, softening: float, exponent: float) -> FloatArray:
