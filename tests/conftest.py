@@ -22,6 +22,7 @@ def pytest_xdist_make_scheduler(config, log):
 
     class OneBrowser(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((name for name in ("test_browser.py", "test_locks.py") if name in nodeid), nodeid)
+            shared = ("test_browser.py", "test_locks.py", "[federation]")
+            return next((part for part in shared if part in nodeid), nodeid)
 
     return OneBrowser(config, log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import shutil
 
 import numpy as np
@@ -13,32 +14,37 @@ import intarsia
 pytest.importorskip("nvflare")
 pytest.importorskip("psutil")
 
-from intarsia.protocol import Reply, Request, tag_of
+from intarsia.protocol import Reply, tag_of
+from intarsia.protocol.catalogue import replies, requests
 from intarsia.runtime.transcript import Answer, read_file
 from tests.e2e.captures import ANY_TAG, Overheard, decoded, messages_in
 from tests.e2e.federations import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
-CLOSED_LIST = {kind.__struct_config__.tag for kind in (*Request.__args__, *Reply.__args__)}
+CLOSED_LIST = {tag_of(kind) for kind in (*requests(), *replies())}
 CANARY = "canary-4711.8150231"
+PLACES = {  # what breaks in a site's job process, by where
+    "table": "intarsia.federation.site:open_table",
+    "local": "intarsia.participant.clusterers:observed_kmeans",
+    "gate": "intarsia.privacy.pipeline:rows_behind",
+    "filter": "intarsia.federation.flare.filter:decode_reply",
+}
 HURT = f"""
-import os, sys
+import importlib, os, sys
 where = os.environ.get("HURT", "")
 if where and any("worker_process" in word for word in sys.orig_argv):
-    import intarsia.federation.flare.filter, intarsia.federation.site
-    import intarsia.participant.clusterers, intarsia.privacy.pipeline
-    from intarsia.exceptions import IntarsiaError
     def broken(*_, **__):
         raise ValueError("{CANARY}")
-    if where == "table":
-        intarsia.federation.site.open_table = broken
-    elif where == "local":
-        intarsia.participant.clusterers.observed_kmeans = broken
-    elif where == "gate":
-        intarsia.privacy.pipeline.rows_behind = broken
-    elif where == "filter":
-        intarsia.federation.flare.filter.decode_reply = broken
+    module, name = {PLACES!r}[where].split(":")
+    place = importlib.import_module(module)
+    assert hasattr(place, name), name
+    setattr(place, name, broken)
 """
+
+
+def test_what_is_broken_exists():
+    for place in PLACES.values():
+        assert callable(pkgutil.resolve_name(place))
 
 
 def hospitals():

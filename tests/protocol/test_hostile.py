@@ -45,7 +45,7 @@ from intarsia.protocol import (
     tag_of,
 )
 from intarsia.protocol.catalogue import exchanges, fields_of, rows_behind
-from intarsia.protocol.centres import most_centres
+from intarsia.protocol.parts import most_centres
 from intarsia.results.outcome import RunRecord
 from intarsia.results.stored import stored_from
 from intarsia.results.stored_checks import problems_of
@@ -136,9 +136,10 @@ def sites(tmp_path_factory):
                 (kit / "local").mkdir()
                 pl.DataFrame(columns).fill_nan(None).write_csv(kit / "data.csv")
                 missing = "observed" if local is None else "impute"
-                write_settings(kit / "local", LocalSettings(str(kit / "data.csv"), local=local, missing=missing))
-                site = found[who, how] = Site(who, kit, "0" * 16)
-                site._participant._gate.policy = ReleasePolicy(FEWEST, max_rounds=None)
+                release = ReleasePolicy(FEWEST, max_rounds=None)
+                settings = LocalSettings(str(kit / "data.csv"), local=local, missing=missing, release=release)
+                write_settings(kit / "local", settings)
+                found[who, how] = Site(who, kit, "0" * 16)
         yield found
 
 
@@ -230,14 +231,15 @@ def test_hostile_requests_are_refused_with_a_reason_or_answered_by_the_rules(mom
         moment = hostile.pick(moments)
         who, how = hostile.pick(list(moment.requests)), hostile.pick(["quick"] * 15 + ["usual"])
         site = sites[who, how]
-        reply = bounded(site.answer, hostile.message(moment.requests[who], others))
+        sent = hostile.message(moment.requests[who], others)
+        reply = bounded(site.answer, sent)
         assert decode_reply(encode(reply)) is not None
         if isinstance(reply, Failure):
             assert reply.message
             assert "failed with a" not in reply.message, site._participant.last_error  # nothing that nobody thought of
             says_who_and_no_value(who, exception_of(reply))
             continue
-        answered[site.asked] += 1
+        answered[tag_of(decode_request(sent))] += 1
         there = {held.path for held in fields_of(reply) if held.entries}
         assert all(rows >= FEWEST for path, rows in rows_behind(reply).items() if path in there)
         for part in getattr(reply, "refined", (reply,)):
@@ -314,7 +316,7 @@ def test_more_centroids_than_rows_can_be_compared_with_are_refused_before_anythi
     with little_memory():
         reply = sites["gamma", "usual"].answer(encode(changed(label, centres=centres, gaussians=None)))
     assert reply.error == "ProtocolError"
-    assert "20000 centroids" in reply.message
+    assert "at most 10000 centroids" in reply.message
     assert most_centres(10**7) == 107
 
 

@@ -51,7 +51,7 @@ from intarsia.protocol import (
     Summarize,
     encode,
 )
-from intarsia.protocol.centres import most_centres
+from intarsia.protocol.parts import most_centres
 from intarsia.protocol.refine import MOST_ITERATIONS
 from intarsia.tables import AnyTable
 from intarsia.tables.held import HeldRows, HeldTable, hold

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from intarsia.protocol.catalogue import decode_reply, decode_request, phase_of
-from intarsia.protocol.centres import Centres, Gaussians
 from intarsia.protocol.checks import MOST_JOINT_LEVELS
 from intarsia.protocol.densities import DensityMessage
 from intarsia.protocol.describe import Describe, Description
 from intarsia.protocol.failure import Failure
 from intarsia.protocol.label import Assign, Label, Labelled
-from intarsia.protocol.layout import Columns, Moments
+from intarsia.protocol.parts import Centres, Columns, Gaussians, Moments
 from intarsia.protocol.refine import MOST_SETS, Refine, Refined, Refinement
 from intarsia.protocol.summarize import MOST_LOCAL_CLUSTERS, LocalSummary, Summarize
 from intarsia.protocol.wire import Array, Exchange, Message, Reply, Request, encode, tag_of

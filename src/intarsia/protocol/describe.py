@@ -9,7 +9,7 @@ import msgspec
 
 from intarsia.protocol.checks import MOST_ROWS, check_levels, check_names, require
 from intarsia.protocol.facts import Fact, Need, count
-from intarsia.protocol.layout import CommonMoments, check_scale, needs_of_scale
+from intarsia.protocol.parts import CommonMoments, check_scale, needs_of_scale
 from intarsia.protocol.wire import Exchange, Reply, Request
 
 

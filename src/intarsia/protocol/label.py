@@ -7,10 +7,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from intarsia.exceptions import ProtocolError
-from intarsia.protocol.centres import Centres, Gaussians
 from intarsia.protocol.checks import are_sizes, check_centroids, is_bounded, require
 from intarsia.protocol.facts import Fact, count
-from intarsia.protocol.layout import CommonColumns
+from intarsia.protocol.parts import Centres, CommonColumns, Gaussians
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
 

@@ -7,10 +7,9 @@ from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
-from intarsia.protocol.centres import Centres
 from intarsia.protocol.checks import are_counts, are_sizes, check_centroids, require
 from intarsia.protocol.facts import Fact, count
-from intarsia.protocol.layout import CommonColumns
+from intarsia.protocol.parts import Centres, CommonColumns
 from intarsia.protocol.wire import Array, Exchange, Part, Reply, Request
 
 MOST_SETS = 8  # of centroids in one request

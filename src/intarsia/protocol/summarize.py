@@ -22,7 +22,7 @@ from intarsia.protocol.checks import (
 )
 from intarsia.protocol.densities import DensityMessage, fewest_rows, problem_of
 from intarsia.protocol.facts import ALLOW_DISCRETE, ALLOW_EXTREMES, Fact, Need, count, single_value
-from intarsia.protocol.layout import CommonColumns, CommonMoments, check_scale, needs_of_scale
+from intarsia.protocol.parts import CommonColumns, CommonMoments, check_scale, needs_of_scale
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
 MOST_LOCAL_CLUSTERS = 1000  # of one participant: the coordinator compares all with all

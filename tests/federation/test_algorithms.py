@@ -1,0 +1,51 @@
+"""The algorithm of a study, on its way to the server, and release rules that forbid it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
+from intarsia.exceptions import ProtocolError, SettingError
+from intarsia.federation.algorithms import as_json, check_rules, digest_of, from_json
+from intarsia.federation.study_file import Study
+from intarsia.privacy.policy import ReleasePolicy
+
+
+@pytest.mark.parametrize("algorithm", [FederatedAlgorithm(n_clusters=None, seed=3), OneShotAlgorithm(n_clusters=2)])
+def test_an_algorithm_survives_the_way_to_the_server(algorithm):
+    sent = json.loads(json.dumps(as_json(algorithm)))
+    assert from_json(sent) == algorithm
+    assert digest_of(sent, ("a", "b")) == digest_of(as_json(algorithm), ("b", "a"))
+
+
+@pytest.mark.parametrize(
+    "what", [None, {}, {"method": "os", "settings": {}}, {"method": "federated", "settings": {"x": 1}}]
+)
+def test_a_job_that_names_no_algorithm_is_refused(what):
+    with pytest.raises(ProtocolError):
+        from_json(what)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "why"),
+    [
+        ("federated", {"scale": "minmax"}, "units 'minmax' need values of single rows"),
+        ("one_shot", {"density": "discrete"}, "discrete densities"),
+        ("one_shot", {"bounding_boxes": True, "force": "sampled"}, "bounding boxes"),
+        ("federated", {"release": {}}, "a table of its own"),
+    ],
+)
+def test_a_study_whose_rules_forbid_its_settings_is_refused(method, settings, why):
+    study = Study("s", ("a", "b"), method, 2, settings=settings)
+    with pytest.raises(SettingError, match=why):
+        check_rules(study)
+    if "release" not in settings:
+        check_rules(replace(study, release=ReleasePolicy(allow_extremes=True, allow_discrete=True)))
+
+
+def test_more_rounds_than_are_allowed_are_a_warning():
+    warning = check_rules(Study("s", ("a", "b"), n_clusters=2, release=ReleasePolicy(max_rounds=3)))
+    assert warning.startswith("the study takes up to 20 rounds, and the release rules allow 3")

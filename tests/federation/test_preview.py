@@ -1,0 +1,72 @@
+"""What a participant sees before anything leaves."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from intarsia.cli import main
+from intarsia.coordinator import FederatedAlgorithm
+from intarsia.federation.algorithms import rounds_beyond
+from intarsia.federation.site_settings import LocalSettings, read_settings, write_settings
+from intarsia.federation.study_file import Study
+from intarsia.privacy.policy import ReleasePolicy
+
+
+@pytest.fixture
+def own_kit(kit):
+    """The folder as a participant's kit, without certificates."""
+    (kit / "startup").mkdir()
+    (kit / "startup" / "fed_client.json").write_text('{"client": {"fqsn": "a"}}')
+    (kit / "study.json").write_bytes(msgspec.json.encode(Study("s", ("a", "b"), n_clusters=2)))
+    return kit
+
+
+def previewed(capsys, *words, rc=0):
+    with pytest.raises(SystemExit) as end:
+        main(["participant", "preview", *map(str, words)])
+    said = capsys.readouterr()
+    assert end.value.code == rc, said.err
+    return said.out if rc == 0 else " ".join(said.err.split())
+
+
+def test_what_is_not_said_comes_from_the_kit_and_what_is_said_wins(own_kit, capsys):
+    mine = LocalSettings(str(own_kit / "data.csv"), ("x", "y"), "patient", release=ReleasePolicy(6, round_counts_to=4))
+    write_settings(own_kit / "local", mine)
+    (described, _) = json.loads(previewed(capsys, "--kit", own_kit, "--json"))
+    assert described["values"]["n_rows"] == 40
+    assert "rules: min_cluster_size = 6" in previewed(capsys, "--kit", own_kit)
+    said = previewed(capsys, "--kit", own_kit, "--min-cluster-size", 4, "--max-rounds", "any", "--allow-extremes")
+    assert 'min_cluster_size = 4, small = "merge", round_counts_to = 4, allow_extremes = true' in said
+    assert "These rules let more leave than the default: min_cluster_size, allow_extremes, max_rounds." in said
+    assert read_settings(own_kit / "local") == mine  # a preview changes nothing
+    (described, _) = json.loads(previewed(capsys, "--kit", own_kit, "--columns", "y", "--json"))
+    assert described["values"]["features"] == ["y"]
+    assert "an empty name" in previewed(capsys, "--kit", own_kit, "--columns", "y,", rc=1)
+    assert "small must be one of" in previewed(capsys, "--kit", own_kit, "--small", "hide", rc=1)
+    assert "max_rounds" in previewed(capsys, "--kit", own_kit, "--max-rounds", "many", rc=1)
+
+
+def test_a_study_that_asks_for_more_than_the_rules_allow_is_noticed_before_anything_leaves(own_kit, capsys):
+    study = Study("s", ("a", "b"), n_clusters=2, settings={"scale": "minmax"})
+    (own_kit / "study.json").write_bytes(msgspec.json.encode(study))
+    said = previewed(capsys, "--kit", own_kit, rc=1)
+    assert "your release rules forbid what the study asks for: units 'minmax' need values of single rows" in said
+    assert "fewest rows behind one" in previewed(capsys, "--kit", own_kit, "--allow-extremes")
+    assert "allow 2" in str(rounds_beyond(FederatedAlgorithm(n_clusters=2), ReleasePolicy(max_rounds=2)))
+
+
+def test_a_preview_prints_the_very_messages(kit, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["participant", "preview", "--table", str(kit / "data.csv"), "--id", "patient", "-k", "2", "--json"])
+    assert end.value.code == 0
+    messages = json.loads(capsys.readouterr().out)
+    assert [message["message"] for message in messages] == ["reply.description", "reply.summary"]
+    assert messages[0]["values"]["features"] == ["x", "y"]
+    assert {"field": "sizes", "entries": 2, "bytes": 16, "fewest_rows": 20} in messages[1]["fields"]
+    with pytest.raises(SystemExit) as end:
+        main(["participant", "preview", "--table", str(kit / "data.csv"), "--id", "patient", "--one-shot"])
+    assert end.value.code == 0
+    assert "fewest rows behind one" in capsys.readouterr().out
