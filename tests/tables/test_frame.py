@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import intarsia
 from intarsia.exceptions import (
     EmptyTableError,
     NonFiniteError,
@@ -99,3 +100,11 @@ def test_what_has_no_named_columns_is_refused_with_a_hint(thing):
 def test_columns_of_different_length_are_refused():
     with pytest.raises(TableTypeError, match="2 different lengths"):
         read_table({"a": [1.0], "b": [1.0, 2.0]}, "clinic")
+
+
+def test_texts_that_are_not_valid_utf_8_are_refused():
+    from intarsia.exceptions import InputError
+
+    for tables in ({"a": {"y\ud800": [1.0, 2.0]}}, {"a\ud800": {"y": [1.0, 2.0]}}, {"a": {"y": ["\ud800", "b"]}}):
+        with pytest.raises(InputError, match="not valid UTF-8"):
+            intarsia.cluster(tables, 1)
