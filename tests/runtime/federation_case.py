@@ -37,7 +37,8 @@ class RealFederation:
         for name in NAMES:
             if name not in federation.running and name not in absent:
                 federation.start(name)
-        until(lambda: set(federation.status().get("connected", ())) == set(NAMES) - set(absent))
+        if quorum is not None:  # it would begin as soon as the quorum is connected
+            until(lambda: set(federation.status().get("connected", ())) == set(NAMES) - set(absent))
         return federation
 
     def run(self, quorum=None, failing=(), absent=(), late=(), folder=None):
@@ -87,7 +88,7 @@ def n_files(federation, name):
     return len(list(federation.folder.glob(f"kits/server/runs/*/[0-9]*/{name}")))
 
 
-def until(is_true, seconds=100.0, every=0.2):
+def until(is_true, seconds=200.0, every=0.2):
     end = time.monotonic() + seconds
     while not is_true():
         assert time.monotonic() < end
