@@ -170,10 +170,15 @@ class Engine:
 
     def __init__(self, participants, delays=None):
         self.participants = {one.name: one for one in participants}
-        self.delays = delays or {}
+        self.delays, self._threads = delays or {}, []
 
     def send(self, task, fl_ctx, targets):
-        threading.Thread(target=self._work, args=(task, *targets)).start()
+        self._threads.append(threading.Thread(target=self._work, args=(task, *targets)))
+        self._threads[-1].start()
+
+    def join(self):
+        for thread in self._threads:
+            thread.join()
 
     def cancel_task(self, task, fl_ctx):
         from nvflare.apis.controller_spec import TaskCompletionStatus
@@ -195,7 +200,7 @@ class Engine:
             task.completion_status = TaskCompletionStatus.TIMEOUT
             time.sleep(0.2)  # until nobody waits any more
         reply = self.participants[name].handle(decode_request(task.data[MESSAGE]))
-        client_task.result = Shareable({MESSAGE: encode(reply)})
+        client_task.result = Shareable({MESSAGE: None if reply is None else encode(reply)})
         task.result_received_cb(client_task, None)
         task.completion_status = task.completion_status or TaskCompletionStatus.OK
 
@@ -210,6 +215,7 @@ def over_threads(participants, delays=None, deadline=20, in_job=None):
     presence = Presence(names, is_connected=lambda name: False)
     presence.begin(names if in_job is None else in_job)
     presence.end()
-    runtime = FlareRuntime(engine, names, deadline, (None, Signal()), presence)
-    runtime.engine = engine
+    abort = Signal()
+    runtime = FlareRuntime(engine, names, deadline, (None, abort), presence)
+    runtime.engine, runtime.abort = engine, abort
     return runtime

@@ -7,7 +7,7 @@ import pytest
 
 import intarsia
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
-from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, TooFewRowsError
+from intarsia.exceptions import InputError, IntarsiaError, LocalAlgorithmError, ProtocolError, TooFewRowsError
 from intarsia.participant import Participant
 from intarsia.protocol import (
     Assign,
@@ -93,6 +93,19 @@ def test_a_failure_becomes_the_exception_it_names_and_never_a_foreign_one():
     assert type(exception_of(Failure(error="TooFewRowsError", message="m"))) is TooFewRowsError
     for name in ("SystemExit", "quote", "IntarsiaWarning", "__doc__"):
         assert type(exception_of(Failure(error=name, message="m"))) is LocalAlgorithmError
+
+
+def test_without_a_quorum_nobody_is_asked_after_a_failure():
+    asked = []
+
+    class Failing(InProcessRuntime):
+        def _ask(self, name, request):
+            asked.append(name)
+            return Failure(error="InputError", message="no")
+
+    with pytest.raises(InputError, match="participant 'a': no"):
+        drive(ALGORITHMS[0], Failing(participants()))
+    assert asked == ["a"]
 
 
 class Liar(Runtime):

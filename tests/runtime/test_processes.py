@@ -13,7 +13,11 @@ from sklearn.cluster import KMeans
 import intarsia
 from intarsia import FederatedClustering, OneShotClustering, ReleasePolicy
 from intarsia.exceptions import LocalAlgorithmError, SettingError, TooFewRowsError
+from intarsia.privacy.policy import OPEN
 from intarsia.runtime import processes
+from intarsia.runtime.drive import drive
+from intarsia.runtime.processes import Joining
+from intarsia.tables.frame import read_table
 
 
 def tables(n=5):
@@ -151,6 +155,18 @@ def test_a_process_that_is_killed_is_an_error_that_says_so(workers):
     with pytest.raises(LocalAlgorithmError, match="'p0': its process ended before it answered.*fewer processes"):
         model.fit(tables(3))
     assert len(workers) == 2
+
+
+def test_with_a_quorum_a_run_survives_a_process_that_is_killed():
+    joined = [
+        Joining(read_table(table, name), Dies(3) if name == "p1" else None, "euclidean", "impute", OPEN)
+        for name, table in tables(3).items()
+    ]
+    with processes.ProcessRuntime(joined, 3) as runtime:
+        outcome = drive(FederatedClustering(3, random_state=0).algorithm_for(runtime.participants()), runtime, quorum=2)
+        labels = runtime.labels()
+    assert any("'p1': its process ended before it answered" in remark for remark in outcome.remarks)
+    assert {name for name, kept in labels.items() if kept.labels is not None} == {"p0", "p2"}
 
 
 def test_an_interrupted_run_leaves_no_process(workers):

@@ -18,7 +18,7 @@ from nvflare.widgets.info_collector import InfoCollector
 from intarsia._files import write_atomically
 from intarsia.exceptions import FederationError, IntarsiaError
 from intarsia.federation.algorithms import digest_of, from_json
-from intarsia.federation.flare.engine import ECHO_TOPIC, NETWORK_CHANNEL, check_engine
+from intarsia.federation.flare.engine import NET_AGENT, check_engine, internal
 from intarsia.federation.flare.presence import Presence
 from intarsia.federation.flare.task_runtime import FlareRuntime, ReturnedError
 from intarsia.results import model_file
@@ -128,8 +128,8 @@ class Coordinating(Controller):
         if self._cell is None:
             return False
         reply = self._cell.core_cell.send_request(
-            channel=NETWORK_CHANNEL,
-            topic=ECHO_TOPIC,
+            channel=internal(NET_AGENT, "_CHANNEL"),  # on which every process answers an echo
+            topic=internal(NET_AGENT, "_TOPIC_ECHO"),
             target=name,
             request=Message(payload=b""),
             timeout=2.0,

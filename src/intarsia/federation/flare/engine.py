@@ -20,14 +20,13 @@ OLDEST, TOO_NEW = (2, 9), (2, 10)
 SERVER_MODULE = "nvflare.private.fed.app.server.server_train"
 SITE_MODULE = "nvflare.private.fed.app.client.client_train"
 HTTP_DRIVER = "nvflare.fuel.f3.drivers.aio_http_driver"
+CELL = "nvflare.fuel.f3.cellnet.cell"
 NET_AGENT = "nvflare.fuel.f3.cellnet.net_agent"
 SITE_REQUESTS = "nvflare.private.fed.client.client_req_processors"
 JOB_COMMANDS = "nvflare.private.fed.client.admin_commands"
 FED_SERVER = "nvflare.private.fed.server.fed_server"
 SERVER_RUNNER = "nvflare.private.fed.server.server_runner"
 
-NETWORK_CHANNEL, ECHO_TOPIC = "_net_manager", "echo"
-"""Every process of the engine answers an echo on this channel."""
 
 ANSWERED_BY_A_SITE = frozenset(
     f"{name}Processor"
@@ -59,6 +58,9 @@ INTERNALS = (
     Internal(FED_SERVER, "BaseServer.remove_dead_clients", uses="heart_beat_timeout"),
     Internal(SITE_REQUESTS, "ClientRequestProcessors.request_processors"),
     Internal(JOB_COMMANDS, "AdminCommands.commands"),
+    Internal(NET_AGENT, "_CHANNEL"),
+    Internal(NET_AGENT, "_TOPIC_ECHO"),
+    Internal(CELL, "Cell.__init__", uses="core_cell"),
     Internal(SERVER_RUNNER, "ServerRunner._report_client_active", uses="client_is_active"),
     *(
         Internal(NET_AGENT, "NetAgent.__init__", uses=name)

@@ -41,7 +41,7 @@ class FlareRuntime(Runtime):
         self,
         controller: Controller,
         participants: Sequence[str],
-        deadline: float,
+        deadline: int,
         context: tuple[FLContext, Signal],
         presence: Presence,
     ) -> None:

@@ -1,0 +1,50 @@
+"""The runtime of a federation over threads instead of machines: deadlines, absence, and bytes that are no reply."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("nvflare")
+
+from intarsia.exceptions import FederationError
+from intarsia.runtime.drive import drive
+from tests.runtime import cases
+from tests.runtime.cases import NAMES, over_threads
+
+
+def people():
+    return [one.participant() for one in cases.joining()]
+
+
+def test_whoever_does_not_answer_in_time_is_not_in_the_result_and_a_late_reply_is_discarded():
+    runtime, calls = over_threads(people(), delays={"b": 1.0}, deadline=1), []
+    replies = runtime.exchange(cases.algorithm().start(NAMES).requests, lambda name, *_: calls.append(name))
+    runtime.engine.join()
+    assert sorted(replies) == sorted(calls) == ["a", "c"]
+    assert runtime.reasons == {"b": "no answer within the deadline"}
+
+
+def test_a_participant_that_is_not_in_the_job_is_not_asked():
+    runtime = over_threads(people(), in_job=("a", "b"))
+    outcome = drive(cases.algorithm(), runtime, quorum=2)
+    assert outcome.participants == ("a", "b")
+    assert runtime.reasons == {"c": "not connected"}
+    assert runtime.progress()["away"] == ["c"]
+
+
+def test_a_reply_that_cannot_be_read_is_no_reply():
+    class Garbled:
+        name, handle = "b", staticmethod(lambda request: None)
+
+    runtime = over_threads([Garbled() if one.name == "b" else one for one in people()])
+    replies = runtime.exchange(cases.algorithm().start(NAMES).requests)
+    assert sorted(replies) == ["a", "c"]
+    assert "did not answer with a message" in runtime.reasons["b"]
+
+
+def test_an_aborted_run_ends():
+    runtime = over_threads(people(), delays=dict.fromkeys(NAMES, 0.5))
+    runtime.abort.trigger(True)
+    with pytest.raises(FederationError, match="aborted"):
+        runtime.exchange(cases.algorithm().start(NAMES).requests)
+    runtime.engine.join()
