@@ -14,7 +14,7 @@ import numpy as np
 
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent, distances_to_centres, nearest
-from intarsia.core.rows import ArrayRows, Nearest, Piece, Rows, Tally, small_type, squares_around
+from intarsia.core.rows import ArrayRows, Nearest, Piece, Rows, Tally, means, small_type, squares_around
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 
@@ -25,6 +25,12 @@ class Fit(NamedTuple):
     centres: MaskedCentroids
     sizes: IntArray
     n_iter: int
+
+
+def fit_of(rows: Rows, labels: IntArray, n_clusters: int | None = None) -> Fit:
+    """Return the centres and sizes of given clusters; negative labels belong to none."""
+    tally = means(rows, labels, int(labels.max(initial=-1)) + 1 if n_clusters is None else n_clusters)
+    return Fit(labels, tally.centroids(), tally.sizes, 0)
 
 
 class KMeansFit(NamedTuple):
@@ -46,11 +52,8 @@ def observed_kmeans(
     """Return the best of ``n_init`` runs of :func:`lloyd` from k-means++ starts."""
     rows = ArrayRows(values, observed)
     fits = (lloyd(rows, plus_plus(values, observed, n_clusters, rows, rng), max_iter) for _ in range(n_init))
-    return min((KMeansFit(fit.labels.astype(np.intp), fit.centres, loss(rows, fit)) for fit in fits), key=_loss)
-
-
-def _loss(fit: KMeansFit) -> float:
-    return fit.loss
+    results = (KMeansFit(fit.labels.astype(np.intp), fit.centres, loss(rows, fit)) for fit in fits)
+    return min(results, key=lambda result: result.loss)
 
 
 def loss(rows: Rows, fit: Fit) -> float:

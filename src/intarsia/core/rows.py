@@ -24,6 +24,7 @@ from intarsia.core.distances import (
     nearest,
 )
 from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.core.units import in_units
 
 _LABELS_AT_A_TIME = 1 << 18
 _NEAR = 8.0  # widths of a column: values no farther from 0 lose at most one digit when their squares are expanded
@@ -73,18 +74,28 @@ class Rows(Protocol):
 
 
 class ArrayRows:
-    """Rows in memory: an array of rows × features, and which of its values are observed."""
+    """Rows in memory: an array of rows × features, and which of its values are observed.
+
+    ``units`` are a shift and a scale; rows are converted when they are first read. With ``centred=False`` the offset is 0.
+    """
 
     def __init__(
-        self, values: FloatArray, observed: BoolArray, *, centred: bool = True, piece_values: int = PIECE_VALUES
+        self,
+        values: FloatArray,
+        observed: BoolArray,
+        *,
+        units: tuple[FloatArray, FloatArray] | None = None,
+        centred: bool = True,
+        piece_values: int = PIECE_VALUES,
     ) -> None:
-        self._values, self._observed, self._centred, self._piece_values = values, observed, centred, piece_values
+        self.n_rows = len(values)
+        self._given, self._units, self._observed = values, units, observed
+        self._centred, self._piece_values = centred, piece_values
         self._only_piece: Piece | None = None
 
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return len(self._values)
+    @cached_property
+    def _values(self) -> FloatArray:
+        return self._given if self._units is None else in_units(self._given, *self._units)
 
     @cached_property
     def complete(self) -> bool:

@@ -18,9 +18,9 @@ from sklearn.utils import get_tags
 
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.grouping.agglomeration import renumber
-from intarsia.core.kmeans import Fit, lloyd, observed_kmeans
+from intarsia.core.kmeans import Fit, fit_of, lloyd, observed_kmeans
 from intarsia.core.randomness import draw_seed
-from intarsia.core.rows import ArrayRows, Rows, means
+from intarsia.core.rows import ArrayRows, Rows
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.exceptions import LocalAlgorithmError, MissingCellsError, SettingError, TooFewRowsError
 from intarsia.participant.kmeans import KMeans
@@ -57,9 +57,7 @@ class Clusterer(ABC):
     ) -> Fit:
         """Return clusters of all rows after a few iterations from given centres; ``sample`` returns all rows in memory."""
         prepared, used = self.missing.prepared(sample())
-        labels = for_all_rows(self._refine(prepared, start, max_iter, rng), used, rows.n_rows)
-        tally = means(rows, labels, int(labels.max(initial=-1)) + 1)
-        return Fit(labels, tally.centroids(), tally.sizes, max_iter)
+        return fit_of(rows, for_all_rows(self._refine(prepared, start, max_iter, rng), used, rows.n_rows))
 
     @abstractmethod
     def _cluster(self, rows: Sample, n_clusters: int, rng: np.random.Generator, n_init: int) -> IntArray:

@@ -1,5 +1,8 @@
-"""scikit-learn's k-means, without the copy of a large table that it makes even with ``copy_x=False``, and with less to do
-for many starts of small ones.
+"""scikit-learn's k-means without the copy of the table that it makes even with ``copy_x=False``, and faster on small tables.
+
+It overrides two private methods, because it saves a quarter of the time of a whole run: on 10 participants × 1,000 rows × 10
+columns 0.27 s instead of 0.37 s (federated, K=5), 17.8 s instead of 23.5 s (K="auto"). Without these methods in a version of
+scikit-learn, results stay the same and only take longer.
 """
 
 from __future__ import annotations
@@ -12,21 +15,21 @@ from sklearn import cluster
 from intarsia.core.blocks import by_columns
 from intarsia.core.types import FloatArray, IntArray
 
-_MANY = 20_000  # rows from which on the work outweighs the calls
+_MANY = 20_000  # rows, from which on the distances take longer than the calls
 
 
 class KMeans(cluster.KMeans):  # type: ignore[misc]  # scikit-learn has no types
-    """The same, but for the last digits of distances that k-means++ draws by."""
+    """scikit-learn's k-means; only the last digits of the distances in k-means++ differ."""
 
     tol: float
     _starts: list[FloatArray] | None = None
 
     def _check_params_vs_input(self, X: FloatArray, *more: Any, **settings: Any) -> None:
-        """Scale the tolerance by the mean variance, a few columns at a time. If nobody calls this, there is only a copy."""
+        """Scale the tolerance by the mean variance, computed for a few columns at a time, without a copy of the table."""
         tol, self.tol = self.tol, 0.0
         super()._check_params_vs_input(X, *more, **settings)
         self.tol = tol
-        self._tol = tol * np.mean(np.concatenate([np.var(X[:, some], axis=0) for some in by_columns(*X.shape)]))
+        self._tol = tol * np.mean(np.concatenate([np.var(X[:, part], axis=0) for part in by_columns(*X.shape)]))
 
     def _init_centroids(
         self,
@@ -38,9 +41,9 @@ class KMeans(cluster.KMeans):  # type: ignore[misc]  # scikit-learn has no types
         *more: Any,
         **settings: Any,
     ) -> Any:
-        """k-means++ with scikit-learn's own draws, for all restarts at once: what they draw next depends on no other.
+        """Run k-means++ with scikit-learn's random draws for all restarts at once; no draw depends on another restart.
 
-        On a few thousand rows, calls take longer than distances. If nobody calls this, it only takes longer.
+        On a few thousand rows, the calls take longer than the distances.
         """
         plain = isinstance(X, np.ndarray) and X.dtype == np.float64 and isinstance(init, str) and init == "k-means++"
         if (
@@ -54,7 +57,7 @@ class KMeans(cluster.KMeans):  # type: ignore[misc]  # scikit-learn has no types
             return super()._init_centroids(X, x_squared_norms, init, random_state, sample_weight, *more, **settings)
         if not self._starts:
             rows = plus_plus(X, x_squared_norms, sample_weight, self.n_clusters, self.n_init, random_state)
-            self._starts = [X[some] for some in rows[::-1]]
+            self._starts = [X[drawn] for drawn in rows[::-1]]
         return self._starts.pop()
 
 
@@ -66,10 +69,10 @@ def plus_plus(
     n_init: int,
     random_state: np.random.RandomState,
 ) -> IntArray:
-    """Which rows greedy k-means++ draws: of a few candidates each time the one that lowers the sum of squares most.
+    """Return the rows that greedy k-means++ draws, one line for each restart.
 
-    Arthur and Vassilvitskii (2007), as scikit-learn has it; one line for each restart, with the draws that each would make
-    after the one before.
+    Each time the best of a few candidates is taken (Arthur and Vassilvitskii, 2007, as in scikit-learn). Random numbers are
+    drawn in the order in which successive restarts would draw them.
     """
     n_tries, chance = 2 + int(np.log(n_clusters)), weight / weight.sum()
     chosen, draws = np.empty((n_init, n_clusters), dtype=np.intp), np.empty((n_init, n_clusters, n_tries))
@@ -95,8 +98,8 @@ def plus_plus(
     return chosen
 
 
-def _squared_distances(X: FloatArray, squares: FloatArray, wide: FloatArray, some: IntArray) -> FloatArray:
-    """From some of the rows to all."""
-    picked = np.column_stack([-2.0 * X[some], np.ones(len(some)), squares[some]])
+def _squared_distances(X: FloatArray, squares: FloatArray, wide: FloatArray, chosen: IntArray) -> FloatArray:
+    """Return the squared distances from selected rows to all rows."""
+    picked = np.column_stack([-2.0 * X[chosen], np.ones(len(chosen)), squares[chosen]])
     apart = picked @ wide
     return np.asarray(np.maximum(apart, 0.0, out=apart))

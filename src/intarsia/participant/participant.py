@@ -13,10 +13,10 @@ from intarsia.core.densities import Clustered
 from intarsia.core.distances import Metric
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.grouping.agglomeration import renumber
-from intarsia.core.kmeans import Fit, lloyd
-from intarsia.core.mixture import likeliest
+from intarsia.core.kmeans import Fit, fit_of, lloyd
+from intarsia.core.mixture import Mixture, likeliest
 from intarsia.core.randomness import stream
-from intarsia.core.rows import Labeller, Nearest, means, relabelled, sizes_of, squares_around
+from intarsia.core.rows import Labeller, Nearest, relabelled, sizes_of, squares_around
 from intarsia.core.types import IntArray
 from intarsia.core.units import Statistics, choose_units, own_units
 from intarsia.exceptions import (
@@ -28,9 +28,8 @@ from intarsia.exceptions import (
 )
 from intarsia.participant.choose_k import Chosen, choose_labels
 from intarsia.participant.clusterers import Clusterer, clusterer_for
-from intarsia.participant.incoming import centroids_from, mixture_from, units_of
 from intarsia.participant.refine import CentroidSet, Round, gathered, labelled_by_nearest, refine_sets
-from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units
+from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units, units_of
 from intarsia.participant.summary import SummaryInput, details_of
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.suppression import Cells
@@ -40,6 +39,7 @@ from intarsia.protocol import (
     Describe,
     Description,
     Failure,
+    Gaussians,
     Label,
     Labelled,
     LocalSummary,
@@ -54,7 +54,7 @@ from intarsia.protocol import (
 from intarsia.protocol.parts import most_centres
 from intarsia.protocol.refine import MOST_ITERATIONS
 from intarsia.tables import AnyTable
-from intarsia.tables.held import HeldRows, HeldTable, hold
+from intarsia.tables.in_memory import HeldRows, HeldTable, hold
 from intarsia.tables.sample import LIMITS, Limits
 
 _ROWS_AT_A_TIME = 1 << 16  # that are compared with centres at the same time, at most
@@ -186,8 +186,7 @@ class Participant:
         fit, clarity = self._clustered[key]
         released = self._settled(clustered, fit)
         if rows is not clustered:  # the summary is in the units of the table
-            tally = means(rows, released.labels, len(released.sizes))
-            released = Fit(released.labels, tally.centroids(), tally.sizes, 0)
+            released = fit_of(rows, released.labels, len(released.sizes))
         names, groups = rows.names, self._categories(rows.names)
         hidden = self._suppression.hide(released.centres, rows.counts)
         given = SummaryInput(
@@ -228,8 +227,7 @@ class Participant:
         if sample.n_rows == rows.n_rows:
             every = np.empty(rows.n_rows, dtype=np.intp)
             every[rows.drawn] = labels
-            tally = means(rows, every, n_clusters)
-            return _LocalClusters(Fit(every, tally.centroids(), tally.sizes, 0), clarity)
+            return _LocalClusters(fit_of(rows, every), clarity)
         found = centroids_of_rows(sample.values, sample.observed, labels, n_clusters)
         start = np.where(found.seen, found.values, rows.mean)  # every centre knows all features
         statistics = rows.statistics(None)
@@ -276,18 +274,20 @@ class Participant:
         """Return the clusters as they may be released; keep the labels for the owner and for later groups."""
         noise, outside = found.labels == NOISE, rows.n_rows - int(found.sizes.sum())
         new = self._suppression.settle(found.sizes, outside, rows.extent, lambda: found.centres)
-        n_clusters, labels = int(new.max(initial=-1)) + 1, found.labels
+        fit, n_clusters = found, int(new.max(initial=-1)) + 1
         if (new != np.arange(len(new))).any():
             new = _by_first_row(new, found.labels[rows.drawn])
-            labels = relabelled(labels, np.where(new >= 0, new, LEFT_OUT))
-        fit = self._gathered(rows, Fit(labels, *_merged(found, new, n_clusters), 0))
+            sizes = np.bincount(new[new >= 0], weights=found.sizes[new >= 0], minlength=n_clusters).astype(np.intp)
+            labels = relabelled(found.labels, np.where(new >= 0, new, LEFT_OUT))
+            fit = Fit(labels, merge(found.centres, new, n_clusters), sizes, 0)
+        fit = self._gathered(rows, fit)
         assigned = fit.labels
         if n_clusters and (left_out := fit.labels == LEFT_OUT).any():
             assigned = labelled_by_nearest(rows, fit.labels, left_out, fit.centres)
         assigned = np.maximum(assigned, NOISE)
         counted = assigned
         if n_clusters and self._suppression.are_few(int((assigned < 0).sum())):
-            counted = gathered(rows, Fit(assigned, *_tallied(rows, assigned, n_clusters), 0)).labels
+            counted = gathered(rows, fit_of(rows, assigned, n_clusters)).labels
         self._summarized = _Summarized(np.where(noise, NOISE, fit.labels), np.where(noise, NOISE, assigned), counted)
         return fit
 
@@ -297,7 +297,7 @@ class Participant:
         return gathered(rows, fit) if len(fit.sizes) and self._suppression.gathers(outside) else fit
 
     def _refine(self, request: Refine, rows: HeldRows) -> Reply:
-        sets = [CentroidSet(*centroids_from(sent, len(rows.names), self._most_centres)) for sent in request.rivals]
+        sets = [CentroidSet.received(sent, len(rows.names), self._most_centres) for sent in request.rivals]
         units, used = self._units(request.columns), None
         if self._clusterer.missing.how == "drop":
             used = np.zeros(rows.n_rows, dtype=np.bool_)
@@ -313,10 +313,10 @@ class Participant:
         return Refinement(refined=refine_sets(rows, sets, round_, self._suppression, cells))
 
     def _label(self, request: Label, rows: HeldRows) -> Reply:
-        centres, extent = centroids_from(request.centres, len(rows.names), self._most_centres)
+        centres, extent = CentroidSet.received(request.centres, len(rows.names), self._most_centres)
         label: Labeller = Nearest(rows, centres, extent, self._metric).labels
         if request.gaussians is not None:
-            mixture, varies = mixture_from(request.gaussians, centres), extent.varies
+            mixture, varies = _mixture(request.gaussians, centres), extent.varies
 
             def label(piece: Any, /) -> IntArray:
                 return likeliest(mixture, piece.cells.T + rows.offset, piece.observed, varies)
@@ -352,16 +352,10 @@ def _by_first_row(new: IntArray, labels: IntArray) -> IntArray:
     return np.where(new >= 0, rank[new], -1)
 
 
-def _merged(found: Fit, new: IntArray, n_clusters: int) -> tuple[MaskedCentroids, IntArray]:
-    sizes = np.bincount(new[new >= 0], weights=found.sizes[new >= 0], minlength=n_clusters).astype(np.intp)
-    if (new == np.arange(len(new))).all():
-        return found.centres, sizes
-    return merge(found.centres, new, n_clusters), sizes
-
-
-def _tallied(rows: HeldRows, labels: IntArray, n_clusters: int) -> tuple[MaskedCentroids, IntArray]:
-    tally = means(rows, labels, n_clusters)
-    return tally.centroids(), tally.sizes
+def _mixture(sent: Gaussians, centres: MaskedCentroids) -> Mixture:
+    sent.check(*centres.values.shape)
+    seen = sent.seen.astype(np.bool_)
+    return Mixture(sent.means, sent.variances, sent.variances, seen, sent.weights, sent.overall, sent.width)
 
 
 def _moments(s: Statistics, features: IntArray | slice = slice(None)) -> Moments:

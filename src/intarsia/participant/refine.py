@@ -12,11 +12,11 @@ from intarsia.core.alignment import local_start, match
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.disclosure import Crossing, crossing
 from intarsia.core.distances import Extent, Metric
-from intarsia.core.kmeans import Fit
-from intarsia.core.rows import Found, Nearest, Rows, Tally, means, relabelled, small_type
+from intarsia.core.kmeans import Fit, fit_of
+from intarsia.core.rows import Found, Nearest, Rows, Tally, relabelled, small_type
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.privacy.suppression import Cells, Suppression
-from intarsia.protocol import Refined
+from intarsia.protocol import Centres, Refined
 
 
 class CentroidSet(NamedTuple):
@@ -24,6 +24,12 @@ class CentroidSet(NamedTuple):
 
     centres: MaskedCentroids
     extent: Extent
+
+    @classmethod
+    def received(cls, sent: Centres, n_features: int, most: int) -> CentroidSet:
+        """Check centroids from a request, of which there may be ``most``."""
+        sent.check(n_features, most)
+        return cls(MaskedCentroids.of(sent.values, sent.known.astype(np.float64)), Extent(sent.low, sent.high))
 
 
 class Round(NamedTuple):
@@ -130,5 +136,4 @@ def labelled_by_nearest(
 def gathered(rows: Rows, fit: Fit) -> Fit:
     """Return the clusters with every row outside of them in the nearest one; in the largest if none is comparable."""
     labels = labelled_by_nearest(rows, fit.labels, fit.labels < 0, fit.centres, int(fit.sizes.argmax()))
-    tally = means(rows, labels, len(fit.sizes))
-    return Fit(labels, tally.centroids(), tally.sizes, fit.n_iter)
+    return fit_of(rows, labels, len(fit.sizes))

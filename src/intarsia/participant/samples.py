@@ -22,6 +22,11 @@ class Units(NamedTuple):
     scale: FloatArray
 
 
+def units_of(shift: FloatArray, scale: FloatArray) -> Units | None:
+    """Return units; None if they are those of the table."""
+    return Units(shift, scale) if shift.any() or (scale != 1.0).any() else None
+
+
 class Sample(NamedTuple):
     """Rows to be clustered: numbers, which of them are observed, and the share of observed values of each column.
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from intarsia.core.distances import Extent
-from intarsia.core.rows import ArrayRows, Piece
+from intarsia.core.rows import ArrayRows
 from intarsia.core.types import FloatArray, IntArray
-from intarsia.core.units import Statistics, in_units, statistics_of
+from intarsia.core.units import Statistics, statistics_of
 from intarsia.tables.categories import Category
 from intarsia.tables.frame import Table
-from intarsia.tables.sample import canonical_order, quantiles_of
+from intarsia.tables.sample import LIMITS, Limits, canonical_order, quantiles_of
+from intarsia.tables.streamed import StreamedRows, StreamedTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,51 +106,19 @@ class MemoryTable:
         return MemoryRows(self._layouts[key], self.drawn, units, centred=centred)
 
 
-class MemoryRows:
+class MemoryRows(ArrayRows):
     """The rows of a table in memory as numbers, in common units."""
 
     def __init__(
         self, table: Table, drawn: IntArray, units: tuple[FloatArray, FloatArray] | None, *, centred: bool
     ) -> None:
-        self._table, self.drawn, self._units, self._centred = table, drawn, units, centred
-        self.names, self.n_rows = table.names, len(table)
-
-    @cached_property
-    def _rows(self) -> ArrayRows:
-        values = self._table.values if self._units is None else in_units(self._table.values, *self._units)
-        return ArrayRows(values, self._table.observed, centred=self._centred)
+        super().__init__(table.values, table.observed, units=units, centred=centred)
+        self._table, self.drawn, self.names = table, drawn, table.names
 
     @property
     def counts(self) -> IntArray:
         """The number of observed values of each feature."""
         return np.asarray(self._table.observed.sum(axis=0))
-
-    @property
-    def complete(self) -> bool:
-        """Whether no value is missing."""
-        return self._rows.complete
-
-    @property
-    def offset(self) -> FloatArray:
-        """A number close to the values of each feature."""
-        return self._rows.offset
-
-    @property
-    def extent(self) -> Extent:
-        """The smallest and largest value of each feature."""
-        return self._rows.extent
-
-    @property
-    def mean(self) -> FloatArray:
-        """The mean of each feature."""
-        return self._rows.mean
-
-    def pieces(self, n_centres: int = 1) -> Iterator[Piece]:
-        """Read all rows once."""
-        return self._rows.pieces(n_centres)
-
-    def __iter__(self) -> Iterator[Piece]:
-        return self._rows.pieces()
 
     def sample(self) -> Table:
         """The rows that k-means starts with, in the units of the table."""
@@ -159,8 +126,22 @@ class MemoryRows:
 
     def statistics(self, way: str | None) -> Statistics:
         """Return the statistics that common units are computed from; quantiles are those of the sample."""
-        whole = len(self.drawn) == self.n_rows
-        if whole or way != "robust":
-            return statistics_of(self._table.values, self._table.observed, way)
-        result = statistics_of(self._table.values, self._table.observed, None)
-        return replace(result, quantiles=quantiles_of(self.sample(), result.mean))
+        sampled = way == "robust" and len(self.drawn) < self.n_rows
+        result = statistics_of(self._table.values, self._table.observed, None if sampled else way)
+        return replace(result, quantiles=quantiles_of(self.sample(), result.mean)) if sampled else result
+
+
+HeldTable = MemoryTable | StreamedTable
+HeldRows = MemoryRows | StreamedRows
+
+
+def hold(table: Table | StreamedTable, *, all_rows: bool, limits: Limits = LIMITS) -> HeldTable:
+    """Return a table as its participant uses it.
+
+    A table that is larger than the sample is clustered on the sample first, wherever it is stored; with ``all_rows`` the
+    sample is the whole table. A table in batches was sampled when it was opened.
+    """
+    if isinstance(table, StreamedTable):
+        return table
+    n_rows = len(table)
+    return MemoryTable(table, np.arange(n_rows) if all_rows else limits.drawn(n_rows, len(table.given_names)))
