@@ -87,9 +87,9 @@ class _Side:
         diagonals = np.stack([self.gaussians[k].covariance for k in used.tolist()])
         factors = np.zeros((*diagonals.shape, self.ranks[used].max()))
         for place, k in enumerate(used.tolist()):
-            own = self.gaussians[k].factors
-            if own is not None:
-                factors[place, :, : own.shape[1]] = own
+            given = self.gaussians[k].factors
+            if given is not None:
+                factors[place, :, : given.shape[1]] = given
         return diagonals[position], factors[position]
 
 

@@ -48,8 +48,8 @@ class GaussianFamily(Family):
         """Fit a Gaussian to each cluster."""
         released, sizes, counts = clusters.released, clusters.sizes, clusters.centroids.counts
         ranks = [
-            rank_of(density, int(n), int(own.sum()), complete=bool((count[own] == n).all()))
-            for n, own, count in zip(sizes, released.seen, counts, strict=True)
+            rank_of(density, int(n), int(features.sum()), complete=bool((count[features] == n).all()))
+            for n, features, count in zip(sizes, released.seen, counts, strict=True)
         ]
         correlated = [k for k, rank in enumerate(ranks) if rank]
         at_once = max(1, self.n_products // (2 * max(counts.shape[1], 1) ** 2))
@@ -59,11 +59,11 @@ class GaussianFamily(Family):
         within = squares.sum(axis=0) / np.maximum(counts.sum(axis=0), 1.0)
         fitted: list[Density] = []
         for k, rank in enumerate(ranks):
-            own = released.seen[k]
-            variances = squares[k, own] / counts[k, own]
+            features = released.seen[k]
+            variances = squares[k, features] / counts[k, features]
             # (n v + 5 v') / (n + 5) for the variance v of n values and the variance v' within all clusters
-            target = (squares[k, own] + _POOLED_ROWS * within[own]) / (counts[k, own] + _POOLED_ROWS)
-            gaussian = Gaussian(released.values[k, own], target)
+            target = (squares[k, features] + _POOLED_ROWS * within[features]) / (counts[k, features] + _POOLED_ROWS)
+            gaussian = Gaussian(released.values[k, features], target)
             if rank:
                 gaussian = _correlated(gaussian, variances, products.pop(k), int(sizes[k]), rank)
             fitted.append(gaussian)
@@ -128,7 +128,7 @@ class _Products(NamedTuple):
 
 
 def _sums(clusters: Clustered, correlated: Sequence[int]) -> tuple[FloatArray, dict[int, _Products]]:
-    """Return the sums of squares around all centroids, and the products of all pairs of features for some clusters."""
+    """Return the sums of squares around all centroids, and the products of all pairs of features for the given clusters."""
     centroids, released = clusters.centroids, clusters.released.seen
     shifted = np.where(centroids.seen, centroids.values - clusters.rows.offset, 0.0)
     squares = np.zeros(shifted.shape)
@@ -160,8 +160,8 @@ def _units(width: FloatArray) -> FloatArray:
 
 
 def _add_products(sums: FloatArray, cells: FloatArray, features: BoolArray) -> None:
-    own = cells if features.all() else cells[features]
-    sums += own @ own.T
+    selected = cells if features.all() else cells[features]
+    sums += selected @ selected.T
 
 
 def _correlated(target: Gaussian, variances: FloatArray, products: _Products, n: int, rank: int) -> Gaussian:
