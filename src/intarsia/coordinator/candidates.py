@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,25 +27,19 @@ from intarsia.protocol import Centres, Refined
 from intarsia.results.outcome import Aggregation
 
 
-class Grouped(NamedTuple):
-    """The initialisation: local clusters, their groups with margins, and how these were found."""
+@dataclass(frozen=True)
+class Candidate:
+    """One grouping of the local clusters, with margins, and the global centroids that it has led to so far.
+
+    ``last`` is what each participant refined in the last round, ``merged`` the mean of all; ``misfit`` is how badly the rows
+    fit.
+    """
 
     clusters: LocalClusters
     groups: IntArray
     extent: Extent
     margins: tuple[float, ...]
     aggregation: Aggregation
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One grouping and the global centroids that it has led to so far.
-
-    ``last`` is what each participant refined in the last round, ``merged`` the mean of all; ``misfit`` is how badly the rows
-    fit.
-    """
-
-    grouped: Grouped
     centres: MaskedCentroids
     merged: MaskedCentroids | None = None
     last: Mapping[str, Refined] = field(default_factory=dict)
@@ -64,19 +57,18 @@ class Candidate:
 
         Nothing is known of the extent of new features, so they do not decide on groups.
         """
-        grouped = self.grouped
-        clusters, extent = grouped.clusters, grouped.extent
-        new = (0, d - len(extent.low))
-        grouped = grouped._replace(
-            clusters=replace(clusters, centroids=clusters.centroids.wider(d)),
-            extent=Extent(np.pad(extent.low, new), np.pad(extent.high, new)),
+        new = (0, d - len(self.extent.low))
+        return replace(
+            self,
+            clusters=replace(self.clusters, centroids=self.clusters.centroids.wider(d)),
+            extent=Extent(np.pad(self.extent.low, new), np.pad(self.extent.high, new)),
+            centres=self.centres.wider(d),
+            merged=None if self.merged is None else self.merged.wider(d),
         )
-        merged = None if self.merged is None else self.merged.wider(d)
-        return replace(self, grouped=grouped, centres=self.centres.wider(d), merged=merged)
 
     def centres_for(self, members: Members, name: str, *, crosswise: bool = False) -> Centres:
         """Return the global centroids over one participant's features; crosswise, without its part in them."""
-        index, extent = members.index(name), self.grouped.extent
+        index, extent = members.index(name), self.extent
         centres = _features(self.centres, index)
         if crosswise and self.merged is not None and name in self.last:
             part = MaskedCentroids.of(self.last[name].values, self.last[name].counts)
@@ -122,8 +114,8 @@ def first_candidates(settings: FederatedSettings, members: Members, clusters: Lo
             aggregation = replace(
                 aggregation, loss=objective.loss(ordered), runner_up=best.loss, confidence=0.0, overruled=True
             )
-        grouped = Grouped(clusters, ordered, local.extent, tuple(margins(objective, ordered).tolist()), aggregation)
-        candidates.append(Candidate(grouped, merge(clusters.centroids, ordered, settings.k)))
+        clear, centres = tuple(margins(objective, ordered).tolist()), merge(clusters.centroids, ordered, settings.k)
+        candidates.append(Candidate(clusters, ordered, local.extent, clear, aggregation, centres))
     return tuple(candidates)
 
 

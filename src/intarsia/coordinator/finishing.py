@@ -88,17 +88,17 @@ def _ask_likeliest(run: Run, outcome: Outcome) -> Step:
 
 
 def _outcome(run: Run, metric: Metric) -> Outcome:
-    members, labelled, centres, number = run.members, run.labelled, run.candidates[0].centres, run.number
-    grouped = run.candidates[0].grouped
+    members, labelled, winner, number = run.members, run.labelled, run.candidates[0], run.number
+    centres, clusters = winner.centres, winner.clusters
     variances, counts = _spread(members, labelled, len(centres))
     return Outcome(
-        model=global_model(members, centres, grouped.extent, metric, variances, counts),
+        model=global_model(members, centres, winner.extent, metric, variances, counts),
         participants=members.participants,
         masks=members.masks,
-        local_centroids=grouped.clusters.centroids,
-        local_clusters=grouped.clusters.records(members, grouped.groups, grouped.margins),
-        aggregation=grouped.aggregation,
-        clarity=grouped.clusters.clarity,
+        local_centroids=clusters.centroids,
+        local_clusters=clusters.records(members, winner.groups, winner.margins),
+        aggregation=winner.aggregation,
+        clarity=clusters.clarity,
         coverage=_coverage(run),
         remarks=run.roll.remarks,
         sizes=sizes_of(labelled, members.participants, len(centres), run.roll.n_rows),
@@ -139,7 +139,7 @@ def _spread(members: Members, labelled: Mapping[str, Labelled], n_clusters: int)
 
 def _coverage(run: Run) -> Coverage:
     """Return the rows and observed values of each participant; latecomers sent theirs with their labels."""
-    members, early = run.members, run.candidates[0].grouped.clusters.coverage
+    members, early = run.members, run.candidates[0].clusters.coverage
     rows = np.zeros(len(members.participants), dtype=np.intp)
     filled = np.zeros((len(members.participants), len(members.space)), dtype=np.intp)
     rows[: len(early.rows)] = early.rows

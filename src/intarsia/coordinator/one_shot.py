@@ -145,8 +145,8 @@ class OneShotAlgorithm(OneShotSettings):
         if n_groups < fewest and not self.allow_partial:
             raise DisjointFeaturesError(
                 f"{len(local)} local clusters cannot be joined into {n_groups} groups, only into {fewest} or more: some "
-                "share only features that are suppressed in one of them. Hint: allow_partial=True, or fill the columns "
-                "with missing values."
+                "share only features of which one of them has no values. Hint: allow_partial=True, or impute the missing "
+                "values of these columns."
             )
         n_groups = max(n_groups, fewest)
         if fewest > 1 and AGGREGATIONS[method].needs_connection:

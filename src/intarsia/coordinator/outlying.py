@@ -1,7 +1,7 @@
 """How far a participant's refined centroids lie outside the range of all others' centroids.
 
-The coordinator cannot check what a participant reports of its rows. But centroids follow outliers, so it records who sent
-some.
+The coordinator cannot check what a participant reports of its rows. But global centroids follow outliers, so it records
+which participants sent outlying centroids.
 """
 
 from __future__ import annotations

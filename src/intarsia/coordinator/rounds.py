@@ -108,14 +108,14 @@ def refined(settings: FederatedSettings, run: Run, replies: Mapping[str, Refinem
     candidates = _moved_candidates(settings, run, replies)
     k = min(range(len(candidates)), key=lambda k: candidates[k].misfit)  # the first of equals
     leader = candidates[k]
-    moved = movement(run.candidates[k].centres, leader.centres, leader.grouped.extent)
+    moved = movement(run.candidates[k].centres, leader.centres, leader.extent)
     sizes = sum((reply.sizes for reply in leader.last.values()), np.zeros(settings.k, dtype=np.intp))
     info = RoundInfo(number, moved, tuple(sizes.tolist()), leader.misfit, kind)
     # a participant that missed a round may change the centroids when it returns, so there is one more round
     same_participants = set(replies) in ({*run.members.participants}, run.answered)
     if number >= min(TRIAL_ROUNDS, settings.max_rounds):
         candidates = (leader,)
-    outlyingness = updated_outlyingness(run.outlyingness, run.members, leader.last, leader.grouped.clusters.centroids)
+    outlyingness = updated_outlyingness(run.outlyingness, run.members, leader.last, leader.clusters.centroids)
     run = replace(run, candidates=candidates, rounds=(*run.rounds, info), outlyingness=outlyingness)
     # centroids that rest in a first, plain round may move in a crosswise one
     kind_is_last = kind == kind_of_next(settings, run) or kind == "crosswise"
