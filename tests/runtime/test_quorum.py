@@ -63,8 +63,11 @@ class Some(InProcessRuntime):
         return replies
 
 
+RUN = RunRecord("federated", {}, 0, {}, "2026-01-01T00:00:00+00:00", 0.0)
+
+
 def as_bytes(outcome, folder):
-    model_file.save(folder / "model", outcome, outcome.model.space.names)
+    model_file.save(folder / "model", outcome, outcome.model.space.names, RUN)
     return (folder / "model").read_bytes()
 
 
