@@ -3,6 +3,7 @@
 import json
 import re
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,9 @@ from sklearn.cluster import KMeans
 import intarsia
 from intarsia import ReleasePolicy
 from intarsia.exceptions import ReleaseError, TooFewRowsError
+from intarsia.participant import Participant
 from intarsia.privacy.journal import Journal
-from intarsia.privacy.pipeline import Context, check_rows
+from intarsia.privacy.pipeline import STEPS, Context, Pipeline, add_noise, check_rows, mapped
 from intarsia.privacy.policy import OPEN
 from intarsia.privacy.suppression import Cells
 from intarsia.protocol import (
@@ -26,6 +28,7 @@ from intarsia.protocol import (
     encode,
 )
 from intarsia.protocol.catalogue import rows_behind
+from intarsia.tables.frame import read_table
 from tests.privacy.cases import blobs, check_not_subtractable, participant_with, refine, summarize
 
 
@@ -188,3 +191,31 @@ def test_failures_contain_no_number_of_rows(local, missing, empty):
     assert not re.search("77|0[.][0-9]|[0-9]%|3[789]", said.message), said.message
     if not empty or missing == "drop":
         assert "77" in participant_with(table, OPEN, local=local, missing=missing).handle(request).message
+
+
+def test_noise_on_every_reply_is_one_step():
+    """The step knows no message: it changes every field that is computed from rows and is not a count."""
+
+    def noisy(_, reply):
+        def change(part):
+            fields = {
+                name: getattr(part, name) + 1000.0
+                for name, fact in part.facts().items()
+                if isinstance(fact.rows, str) and not fact.is_count and isinstance(getattr(part, name), np.ndarray)
+            }
+            return msgspec.structs.replace(part, **fields) if fields else part
+
+        return mapped(reply, change)
+
+    steps = [noisy if step is add_noise else step for step in STEPS]
+    table = read_table(blobs([30, 40]), "a")
+    plain = Participant(table, pipeline=Pipeline(ReleasePolicy()))
+    blurred = Participant(table, pipeline=Pipeline(ReleasePolicy(), steps=steps))
+    request, sent = refine([0.0, 20.0])
+    assert np.allclose(blurred.handle(request).refined[0].values, plain.handle(request).refined[0].values + 1000.0)
+    described = [each.handle(Describe(scale="standard")).moments for each in (plain, blurred)]
+    assert np.allclose(described[1].mean, described[0].mean + 1000.0)
+    assert np.array_equal(described[1].count, described[0].count)
+    labelled = [each.handle(Label(centres=sent)) for each in (plain, blurred)]
+    assert np.allclose(labelled[1].squares, labelled[0].squares + 1000.0)
+    assert labelled[1].sizes.tolist() == [30, 40]

@@ -12,7 +12,7 @@ rounding change their counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -50,9 +50,12 @@ Step = Callable[[Context, Reply], Reply]
 class Pipeline:
     """The release policy of one participant at work: on its table and local clusters, its requests and its replies."""
 
-    def __init__(self, policy: ReleasePolicy = OPEN, journal: Journal | None = None) -> None:
+    def __init__(
+        self, policy: ReleasePolicy = OPEN, journal: Journal | None = None, steps: Sequence[Step] | None = None
+    ) -> None:
         self.policy = policy
         self.suppression = Suppression(policy)
+        self._steps = STEPS if steps is None else steps
         self._journal = journal
         self._admission = Admission(policy, journal)
 
@@ -71,7 +74,7 @@ class Pipeline:
     def release(self, request: Request, reply: Reply, cells: Cells) -> Reply:
         """Return what may leave of a reply about a table with these counts, after it was written to the journal."""
         context = Context(self.policy, request, cells, self.suppression.counts, self._journal)
-        for step in STEPS:
+        for step in self._steps:
             reply = step(context, reply)
         return reply
 
@@ -84,7 +87,7 @@ class Pipeline:
 
 def suppress(context: Context, reply: Reply) -> Reply:
     """Suppress small clusters and entries, wherever the reply has sizes of clusters that the coordinator chose."""
-    return _mapped(reply, lambda part: _without_small(context, part) if part.hides_small else part)
+    return mapped(reply, lambda part: _without_small(context, part) if part.hides_small else part)
 
 
 def _without_small(context: Context, part: Any) -> Any:
@@ -116,7 +119,7 @@ def round_counts(context: Context, reply: Reply) -> Reply:
         changed = {name: value - value % multiple for name, value in counts.items() if value is not None}
         return msgspec.structs.replace(part, **changed) if changed else part
 
-    return reply if multiple == 1 else _mapped(reply, rounded)
+    return reply if multiple == 1 else mapped(reply, rounded)
 
 
 def declare(context: Context, reply: Reply) -> Reply:
@@ -147,14 +150,14 @@ def record(context: Context, reply: Reply) -> Reply:
 STEPS: tuple[Step, ...] = (suppress, check_rows, add_noise, round_counts, declare, record)
 
 
-def _mapped(part: S, change: Callable[[Any], Any]) -> S:
+def mapped(part: S, change: Callable[[Any], Any]) -> S:
     """Return a message with a change applied to it and to all its parts."""
     parts: dict[str, Any] = {}
     for name in part.__struct_fields__:
         value = getattr(part, name)
         if isinstance(value, Part):
-            parts[name] = _mapped(value, change)
+            parts[name] = mapped(value, change)
         elif isinstance(value, tuple) and any(isinstance(inner, Part) for inner in value):
-            parts[name] = tuple(_mapped(inner, change) for inner in value)
+            parts[name] = tuple(mapped(inner, change) for inner in value)
     changed: S = change(msgspec.structs.replace(part, **parts) if parts else part)
     return changed

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import weakref
+
 import msgspec
 import numpy as np
 import pytest
@@ -165,3 +167,18 @@ def test_malformed_arrays_are_refused_without_allocating_what_they_declare(body)
     raw = msgspec.msgpack.encode({"type": "reply.labelled", "sizes": msgspec.msgpack.Ext(1, body), "protocol": 1})
     with pytest.raises(ProtocolError):
         decode_reply(raw)
+
+
+def test_a_message_is_encoded_once():
+    message = Describe(scale="robust")
+    assert encode(message) is encode(message)
+    data = encode(Assign(groups=np.array([0, 1]), n_groups=2))
+    assert encode(decode_request(data)) is data  # which came with these bytes
+
+
+def test_the_bytes_of_a_message_go_with_it():
+    message = Describe()
+    there = weakref.ref(message)
+    encode(message)
+    del message
+    assert there() is None
