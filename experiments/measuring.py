@@ -9,7 +9,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from intarsia.protocol.messages import LocalSummary, Reply, Request, Summarize, encode
 from sklearn.metrics import adjusted_rand_score
 
 import intarsia
@@ -28,6 +27,7 @@ from intarsia.core.kmeans import lloyd
 from intarsia.core.rows import ArrayRows
 from intarsia.datasets import Split
 from intarsia.participant import Participant
+from intarsia.protocol import LocalSummary, Reply, Request, Summarize, encode
 from intarsia.protocol.densities import unpacked
 from intarsia.results.assumptions import order_preservation_rate
 from intarsia.results.metrics import (
