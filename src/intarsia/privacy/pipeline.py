@@ -96,10 +96,10 @@ def _without_small(context: Context, part: Any) -> Any:
     context.suppressed["clusters"] += int(hidden.sum())
     if counts is None:
         return msgspec.structs.replace(part, sizes=np.where(hidden, 0, sizes))
-    few = hidden_entries(counts, cells.filled, fewest, np.repeat(hidden[:, None], counts.shape[1], axis=1))
-    context.suppressed["entries"] += int((few & ~hidden[:, None] & (counts > 0)).sum())
+    hidden_cells = hidden_entries(counts, cells.filled, fewest, np.repeat(hidden[:, None], counts.shape[1], axis=1))
+    context.suppressed["entries"] += int((hidden_cells & ~hidden[:, None] & (counts > 0)).sum())
     described = [name for name, fact in part.facts().items() if name == "counts" or fact.rows == "counts"]
-    changed = {name: np.where(few, 0.0, getattr(part, name)) for name in described}
+    changed = {name: np.where(hidden_cells, 0.0, getattr(part, name)) for name in described}
     if part.needs_entries:
         hidden = hidden | ~(changed["counts"] > 0).any(axis=1)
     return msgspec.structs.replace(part, sizes=np.where(hidden, 0, sizes), **changed)
@@ -131,9 +131,9 @@ def declare(context: Context, reply: Reply) -> Reply:
 def check_rows(context: Context, reply: Reply) -> Reply:
     """Raise a ReleaseError if a field would tell of fewer rows than the policy requires, whichever step overlooked it."""
     fewest, rows = context.policy.min_cluster_size, rows_behind(reply)
-    few = {item.path for item in fields_of(reply) if item.entries and 0 < rows.get(item.path, 0) < fewest}
-    rules = {path: fact.allowed_by for path, fact in paths_of(type(reply)).items()} if few else {}
-    if refused := sorted(path for path in few if not getattr(context.policy, str(rules.get(path)), False)):
+    small = {item.path for item in fields_of(reply) if item.entries and 0 < rows.get(item.path, 0) < fewest}
+    rules = {path: fact.allowed_by for path, fact in paths_of(type(reply)).items()} if small else {}
+    if refused := sorted(path for path in small if not getattr(context.policy, str(rules.get(path)), False)):
         raise ReleaseError(
             f"{len(refused)} field(s) of {tag_of(reply)} would tell of fewer than {fewest} rows: {quote(refused)}."
         )

@@ -1,6 +1,6 @@
 """The catalogue of messages, derived from their classes: phases, tags, words, and what each field of a message contains.
 
-:func:`register` adds an exchange; nothing else has to be told of it.
+:func:`register` adds an exchange; nothing else has to change.
 """
 
 from __future__ import annotations

@@ -48,11 +48,13 @@ def check_names(names: Sequence[str]) -> None:
 
 def check_levels(levels: Mapping[str, Sequence[str]]) -> None:
     """Each column must have a name and 1 to ``MOST_JOINT_LEVELS`` different levels."""
-    named = all(map(_is_name, levels)) and all(len(level) <= MOST_LETTERS for own in levels.values() for level in own)
+    named = all(map(_is_name, levels)) and all(
+        len(level) <= MOST_LETTERS for names in levels.values() for level in names
+    )
     require(named, f"names of columns and levels must have at most {MOST_LETTERS} letters")
-    require(all(0 < len(own) == len(set(own)) for own in levels.values()), "levels of a column must be different")
+    require(all(0 < len(names) == len(set(names)) for names in levels.values()), "levels of a column must be different")
     require(
-        all(len(own) <= MOST_JOINT_LEVELS for own in levels.values()),
+        all(len(names) <= MOST_JOINT_LEVELS for names in levels.values()),
         f"a column must have at most {MOST_JOINT_LEVELS} levels",
     )
 

@@ -42,13 +42,15 @@ class Columns(Part, frozen=True):
 
     def check_levels(self, known: Mapping[str, Sequence[str]]) -> None:
         """The levels must include all those of the participant's categorical columns, and no other column."""
-        fits = set(self.levels) == set(known) and all(set(own) <= set(self.levels[name]) for name, own in known.items())
+        fits = set(self.levels) == set(known) and all(
+            set(names) <= set(self.levels[column]) for column, names in known.items()
+        )
         require(fits, "the levels must include those of the participant's categorical columns, and no other column")
         require(
             all(len(set(sent)) == len(sent) for sent in self.levels.values()), "levels of a column must be different"
         )
-        few = all(len(sent) <= MOST_JOINT_LEVELS for sent in self.levels.values())
-        require(few, f"a column must have at most {MOST_JOINT_LEVELS} levels")
+        n_levels = max(map(len, self.levels.values()), default=0)
+        require(n_levels <= MOST_JOINT_LEVELS, f"a column must have at most {MOST_JOINT_LEVELS} levels")
 
 
 class Moments(Part, frozen=True):
@@ -73,8 +75,8 @@ class Moments(Part, frozen=True):
         moderate = all(is_bounded(part, squared=part is self.m2) for part in several)
         require(moderate, "moments must be finite numbers")
         require((self.count >= 0).all() and (self.m2 >= 0).all(), "counts and sums of squares must be at least 0")
-        whole = (self.count <= n_rows) & (self.count % 1 == 0)
-        require(whole.all(), "moments must not count more values than rows")
+        counts = (self.count <= n_rows) & (self.count % 1 == 0)
+        require(counts.all(), "moments must not count more values than rows")
         if self.low is not None and self.high is not None:
             require((self.low <= self.high).all(), "the smallest value must not be above the largest")
         if self.quantiles is not None:

@@ -120,8 +120,8 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
         check_levels(self.levels)
         require(set(indicators(self.levels)) <= set(self.features), "each level must have a feature")
         require(0 < self.n_rows < MOST_ROWS, "there must be at least one row")
-        whole = self.filled.shape == (len(self.features),) and self.filled.dtype.kind == "i"
-        fits = whole and bool(((self.filled >= 0) & (self.filled <= self.n_rows)).all())
+        counts = self.filled.shape == (len(self.features),) and self.filled.dtype.kind == "i"
+        fits = counts and bool(((self.filled >= 0) & (self.filled <= self.n_rows)).all())
         require(fits, "a feature must not have more observed values than rows")
 
     def _check_clusters(self) -> None:
@@ -132,8 +132,8 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
                 "no local cluster was found: every row is noise. Hint: use a less strict local algorithm, or exclude this "
                 "participant."
             )
-        few = len(self.sizes) <= MOST_LOCAL_CLUSTERS
-        require(few, f"there must be at most {MOST_LOCAL_CLUSTERS} local clusters")
+        n_clusters = len(self.sizes)
+        require(n_clusters <= MOST_LOCAL_CLUSTERS, f"there must be at most {MOST_LOCAL_CLUSTERS} local clusters")
         require(self.sizes.dtype.kind == "i" and (self.sizes > 0).all(), "each local cluster must have rows")
         require(are_sizes(self.sizes, self.n_rows), "there must not be more rows in clusters than in all")
         check_centroids(self.values, self.counts, self.sizes)
