@@ -26,7 +26,6 @@ def problems_of(stored: StoredStudy) -> Iterator[str]:
     yield from _wrong_names(stored)
     yield from _wrong_numbers(stored)
     yield from _wrong_scores(stored)
-    yield from _wrong_counts(stored)
     yield from _wrong_labels(stored)
     yield from _wrong_tree(stored.tree, len(stored.leaves) or len(stored.owner))
     yield from _wrong_run(stored.run, set(stored.participants))
@@ -90,26 +89,39 @@ def _wrong_names(stored: StoredStudy) -> Iterator[str]:
         yield "names of numbered participants must be whole numbers"
 
 
+# the smallest and the largest value of every array of numbers
+_RANGES: dict[str, tuple[float, float]] = {
+    "counts": (0, MOST_ROWS),
+    "local_counts": (0, MOST_ROWS),
+    "cells": (0, MOST_ROWS),
+    "variances": (0, LARGEST**2),
+    "shift": (-LARGEST, LARGEST),
+    "scale": (1 / LARGEST, LARGEST),
+    "weights": (float(np.nextafter(0, 1)), 1),
+    "size": (1, MOST_ROWS),
+    "rows": (1, MOST_ROWS),
+    "filled": (0, MOST_ROWS),
+}
+
+
 def _wrong_numbers(stored: StoredStudy) -> Iterator[str]:
+    for name, (low, high) in _RANGES.items():
+        array = getattr(stored, name)
+        if array is not None and not _between(array, low, high):
+            yield f"{name} must be between {low:g} and {high:g}"
+    if not all(_between(sizes, 0, MOST_ROWS) for sizes in stored.sizes.values()):
+        yield f"sizes must be between 0 and {MOST_ROWS}"
     for values, counts in ((stored.values, stored.counts), (stored.local_values, stored.local_counts)):
-        if not ((counts >= 0) & (counts <= MOST_ROWS)).all():
-            yield f"counts must be between 0 and {MOST_ROWS}"
-        if not (np.abs(values[counts > 0]) <= LARGEST).all():
+        if not _between(values[counts > 0], -LARGEST, LARGEST):
             yield "centroids must be finite"
-    divisible = (stored.scale >= 1 / LARGEST) & (stored.scale <= LARGEST)
-    if not (np.abs(stored.shift) <= LARGEST).all() or not divisible.all():
-        yield "shift must be finite and scale positive"
-    for name, array, most in (("variances", stored.variances, LARGEST**2), ("cells", stored.cells, MOST_ROWS)):
-        if not ((array >= 0) & (array <= most)).all():
-            yield f"{name} must be between 0 and {most:g}"
     known = stored.local_counts.sum(axis=0) > 0
-    if not (np.abs(stored.low[known]) <= LARGEST).all() or not (stored.low[known] <= stored.high[known]).all():
+    if not _between(stored.low[known], -LARGEST, LARGEST) or not (stored.low[known] <= stored.high[known]).all():
         yield "low must not be above high"
+    if not (stored.filled <= stored.rows[:, None]).all():
+        yield "a participant has more values in a column than rows"
 
 
 def _wrong_scores(stored: StoredStudy) -> Iterator[str]:
-    if stored.weights is not None and not ((stored.weights > 0) & (stored.weights <= 1)).all():
-        yield "weights must be between 0 and 1"
     confidence = stored.aggregation.confidence
     if not (np.isnan(confidence) or 0 <= confidence <= 1):
         yield "confidence must be between 0 and 1"
@@ -118,20 +130,10 @@ def _wrong_scores(stored: StoredStudy) -> Iterator[str]:
     most = len(stored.leaves) or len(stored.owner)
     if not all(1 <= k <= most and not np.isinf(v) for k, v in stored.silhouettes.items()):
         yield f"silhouettes must be of 1 to {most} clusters"
-
-
-def _wrong_counts(stored: StoredStudy) -> Iterator[str]:
-    if not all(((sizes >= 0) & (sizes <= MOST_ROWS)).all() for sizes in stored.sizes.values()):
-        yield f"sizes must be between 0 and {MOST_ROWS}"
-    if not ((stored.size > 0) & (stored.size <= MOST_ROWS)).all():
-        yield f"sizes of local clusters must be between 1 and {MOST_ROWS}"
     if not all(0 <= r.movement < LARGEST and r.kind in ROUND_KINDS for r in stored.rounds):
         yield "a round has an unknown kind or an impossible movement"
     if stored.found is not None and not 1 <= stored.found <= MOST_ROWS:
         yield "the number of clusters that participants found must be at least 1"
-    inside = (stored.filled >= 0) & (stored.filled <= stored.rows[:, None])
-    if not inside.all() or not (stored.rows > 0).all():
-        yield "a participant has no rows, or more values in a column than rows"
 
 
 def _wrong_labels(stored: StoredStudy) -> Iterator[str]:
@@ -207,4 +209,8 @@ def _are_labels(labels: Array, n_clusters: int) -> bool:
 
 
 def _inside(values: Array, below: int) -> bool:
-    return bool(((values >= 0) & (values < below)).all())
+    return _between(values, 0, below - 1)
+
+
+def _between(values: Array, low: float, high: float) -> bool:
+    return bool(((values >= low) & (values <= high)).all())

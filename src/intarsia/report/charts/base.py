@@ -1,8 +1,7 @@
-"""What all charts share.
+"""Parts of charts: colours, axes, bars, heat maps, and names made safe for plotly.
 
-Names are somebody else's text. Plotly reads markup in texts, so they are escaped here, and kept from turning the line
-around by the marks that Unicode has for it. Axes are by position with texts beside, so that no name is taken for a number
-or a date, and names that are cut at the same letter stay apart.
+Plotly reads markup in texts, so that names are escaped here and isolated from the text around them. Axes are by position
+with texts beside, so that no name is read as a number or a date, and names that are cut alike stay apart.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure, what it shows in a sentence, and its table."""
+    """A figure with its title, its caption and its table."""
 
     name: str
     title: str
@@ -51,12 +50,12 @@ class Chart:
 
 
 def colour_of(cluster: int) -> str:
-    """Clusters keep their colour through the report."""
+    """Return the colour of a cluster, which is the same in all charts."""
     return COLOURS[cluster % len(COLOURS)]
 
 
 def text(name: str, most: int = _SHORT) -> str:
-    """Somebody's name for a chart: cut in the middle, escaped, and isolated from the text around it."""
+    """Return a name for a chart: shortened in the middle, escaped, and isolated from the text around it."""
     tail = (most - 1) // 3
     short = name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
     # between dollar signs plotly would look for formulas
@@ -64,12 +63,12 @@ def text(name: str, most: int = _SHORT) -> str:
 
 
 def full(name: str) -> str:
-    """For hover texts: longer, but not so long that it covers the page."""
+    """Return a name for a hover text, which may be longer."""
     return text(name, _LONG)
 
 
 def axis(names: Sequence[str], **more: Any) -> dict[str, Any]:
-    """An axis of names by position."""
+    """Return an axis of names by position."""
     ticks = [text(name) for name in names]
     return {
         "tickmode": "array",
@@ -81,27 +80,27 @@ def axis(names: Sequence[str], **more: Any) -> dict[str, Any]:
 
 
 def titled(title: str, **more: Any) -> dict[str, Any]:
-    """An axis of numbers."""
+    """Return an axis of numbers with a title."""
     return {"title": {"text": title}, "automargin": True} | more
 
 
 def figure(traces: Sequence[Any], height: int, **layout: Any) -> go.Figure:
-    """A figure without colours of its own but those of its data: the page has them."""
+    """Return a figure; the page sets all colours but those of the data."""
     layout.setdefault("margin", {"l": 8, "r": 8, "t": 8, "b": 8})
     return go.Figure(list(traces), {"height": height, "hoverlabel": {"align": "left"}, **layout})
 
 
-def heat(values: Any, said: Any, *, scale: Any, bar: str, **more: Any) -> go.Heatmap:
-    """A heat map whose cells say what they are."""
+def heat(values: Any, hover: Any, *, scale: Any, bar: str, **more: Any) -> go.Heatmap:
+    """Return a heat map with a hover text for every cell."""
     colourbar = {"title": {"text": bar}, "thickness": 12}
     more = {"zmin": 0, "xgap": 1, "ygap": 1, "hoverongaps": True} | more
     return go.Heatmap(
-        z=values, text=said, hovertemplate="%{text}<extra></extra>", colorscale=scale, colorbar=colourbar, **more
+        z=values, text=hover, hovertemplate="%{text}<extra></extra>", colorscale=scale, colorbar=colourbar, **more
     )
 
 
-def bars(names: Sequence[str], values: Sequence[float], said: Sequence[str], name: str, colour: str) -> go.Bar:
-    """One part of a stack of lying bars, one for each name."""
+def bars(names: Sequence[str], values: Sequence[float], hover: Sequence[str], name: str, colour: str) -> go.Bar:
+    """Return one part of a stack of horizontal bars, one bar for each name."""
     return go.Bar(
         y=list(range(len(names))),
         x=list(values),
@@ -109,12 +108,12 @@ def bars(names: Sequence[str], values: Sequence[float], said: Sequence[str], nam
         name=name,
         marker={"color": colour},
         hoverinfo="text",
-        hovertext=list(said),
+        hovertext=list(hover),
     )
 
 
 def stacked(traces: Sequence[go.Bar], names: Sequence[str], xaxis: dict[str, Any]) -> go.Figure:
-    """Lying bars, the first name on top."""
+    """Return stacked horizontal bars, the first name on top."""
     return figure(
         traces,
         120 + 26 * len(names),
@@ -127,11 +126,11 @@ def stacked(traces: Sequence[go.Bar], names: Sequence[str], xaxis: dict[str, Any
 
 
 def largest(participants: Sequence[Participant]) -> list[int]:
-    """Positions of the participants that a chart shows: the largest, in their own order."""
+    """Return the positions of the participants that a chart shows: the largest, in their order."""
     order = sorted(range(len(participants)), key=lambda k: -participants[k].rows)[:MOST_PARTICIPANTS]
     return sorted(order)
 
 
 def only(shown: int, of: int, what: str) -> str:
-    """A sentence for a chart that does not show all."""
+    """Return a sentence for a chart that does not show all entries."""
     return "" if shown >= of else f" The {shown} {what}; the table has all {of:,}."

@@ -1,4 +1,4 @@
-"""What the clusters are, and where."""
+"""Charts of the profiles of clusters, and of their sizes at each participant."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ AROUND_THE_MEAN = [[0, "#1b7837"], [0.5, "#f2f2f2"], [1, "#762a83"]]  # no clust
 
 
 def profiles(data: ReportData) -> Chart:
-    """Features × clusters."""
+    """Return the chart of means by feature and cluster."""
     p, k = data.profiles, len(data.clusters)
     shown = range(min(len(p.features), MOST_FEATURES))
     values = [[p.standardised[c][m] for c in range(k)] for m in shown]
-    said = [[_profile_said(data, c, m) for c in range(k)] for m in shown]
+    hover = [[_profile_text(data, c, m) for c in range(k)] for m in shown]
     reach = max((abs(v) for row in values for v in row if v is not None), default=0.0) or 1.0
-    coloured = heat(values, said, scale=AROUND_THE_MEAN, bar="off the mean,<br>in deviations", zmin=-reach, zmax=reach)
+    coloured = heat(values, hover, scale=AROUND_THE_MEAN, bar="off the mean,<br>in deviations", zmin=-reach, zmax=reach)
     drawn = figure(
         [coloured],
         130 + 20 * len(shown),
         xaxis=axis([f"cluster {c}" if k <= MOST_STACKED else str(c) for c in range(k)], side="top"),
         yaxis=axis([p.features[m] for m in shown], autorange="reversed"),
     )
-    kinds = ("mean", "off the mean, in deviations", "deviation", "cells", "measured by")
+    kinds = ("mean", "off the mean, in deviations", "deviation", "values", "measured by")
     head = ("feature", *(f"cluster {c}: {kind}" for c in range(k) for kind in kinds))
     return Chart(
         "profiles",
         "Profiles",
-        "How far each cluster's mean is off the mean of all rows, in standard deviations; hover for original units, spread "
-        "and how many measured it. Blank where nobody in the cluster did, or too few."
+        "Difference of each cluster's mean from the mean of all rows, in standard deviations; hover for original units, "
+        "spread and number of values. Blank where there are no values, or too few."
         + only(len(shown), len(p.features), "features that differ most"),
         drawn,
         Rows(head, tuple((name, *_profile_row(data, m)) for m, name in enumerate(p.features))),
@@ -65,16 +65,16 @@ def _profile_row(data: ReportData, m: int) -> Iterator[str | int]:
         yield from (p.cells[c][m], p.participants[c][m])
 
 
-def _profile_said(data: ReportData, c: int, m: int) -> str:
+def _profile_text(data: ReportData, c: int, m: int) -> str:
     p = data.profiles
     head = f"{full(p.features[m])}<br>cluster {c}: "
     if p.means[c][m] is None:
-        return head + ("too few cells to be shown" if p.cells[c][m] else "nobody measured it")
+        return head + ("too few values to be shown" if p.cells[c][m] else "not measured")
     spread = "" if p.deviations[c][m] is None else f" ± {rounded(p.deviations[c][m], p.overall[m])}"
     return (
         f"{head}{rounded(p.means[c][m], p.overall[m])}{spread}"
         f"<br>{_off(p.standardised[c][m])} deviations off the mean of all rows"
-        f"<br>{p.cells[c][m]:,} cells, {p.participants[c][m]} participants"
+        f"<br>{p.cells[c][m]:,} values, {p.participants[c][m]} participants"
     )
 
 
@@ -83,12 +83,12 @@ def _off(value: float | None) -> str:
 
 
 def sizes(data: ReportData) -> Chart:
-    """Clusters at each participant: bars, or a heat map if there are many."""
+    """Return the chart of clusters at each participant: bars, or a heat map for many clusters."""
     names, k = [participant.name for participant in data.participants], len(data.clusters)
     who = largest(data.participants)
     totals = [max(sum(cluster.rows_of[i] for cluster in data.clusters), 1) for i in range(len(names))]
     share = [[100 * n / t for n, t in zip(cluster.rows_of, totals, strict=True)] for cluster in data.clusters]
-    said = [
+    hover = [
         [
             f"{full(name)}<br>cluster {c}: {n:,} rows, {s:.1f} %"
             for name, n, s in zip(names, cluster.rows_of, own, strict=True)
@@ -98,13 +98,13 @@ def sizes(data: ReportData) -> Chart:
     if k <= MOST_STACKED:
         some = [names[i] for i in who]
         traces = [
-            bars(some, [share[c][i] for i in who], [said[c][i] for i in who], f"cluster {c}", colour_of(c))
+            bars(some, [share[c][i] for i in who], [hover[c][i] for i in who], f"cluster {c}", colour_of(c))
             for c in range(k)
         ]
         drawn = stacked(traces, some, titled("share of a participant's rows, %", range=[0, 100.5], dtick=20))
     else:
         by_participant = [[own[i] for own in share] for i in who]
-        words = [[own[i] for own in said] for i in who]
+        words = [[own[i] for own in hover] for i in who]
         drawn = figure(
             [heat(by_participant, words, scale=PALE_TO_DEEP, bar="share, %", zmax=max(map(max, share)))],
             130 + 20 * len(who),
@@ -118,8 +118,7 @@ def sizes(data: ReportData) -> Chart:
     return Chart(
         "sizes",
         "Clusters at each participant",
-        "What share of each participant's rows is in each cluster."
-        + only(len(who), len(names), "largest participants"),
+        "The share of each participant's rows in each cluster." + only(len(who), len(names), "largest participants"),
         drawn,
         Rows(("participant", "rows", *(f"cluster {c}" for c in range(k))), rows),
     )

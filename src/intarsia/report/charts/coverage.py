@@ -1,4 +1,4 @@
-"""Who measured what, and who shares columns with whom."""
+"""Charts of which participant has which columns, and which participants share columns."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ MOST_EDGES = 150
 
 
 def coverage(data: ReportData) -> Chart:
-    """Participants × columns."""
+    """Return the chart of values by column and participant."""
     names, columns = [participant.name for participant in data.participants], data.columns
     shown, who = columns[:MOST_FEATURES], largest(data.participants)
     shares = [[column.filled[i] for i in who] for column in shown]
     filled = [[None if share is None else 100 * share for share in row] for row in shares]
-    said = [
-        [_said(column.name, names[i], share) for i, share in zip(who, row, strict=True)]
+    hover = [
+        [_cell_text(column.name, names[i], share) for i, share in zip(who, row, strict=True)]
         for column, row in zip(shown, shares, strict=True)
     ]
     drawn = figure(
-        [heat(filled, said, scale=PALE_TO_DEEP, bar="filled, %", zmax=100)],
+        [heat(filled, hover, scale=PALE_TO_DEEP, bar="values, %", zmax=100)],
         120 + 20 * len(shown),
         xaxis=axis([names[i] for i in who], side="top"),
         yaxis=axis([column.name for column in shown], autorange="reversed"),
@@ -48,8 +48,8 @@ def coverage(data: ReportData) -> Chart:
     rows = tuple((c.name, c.owners, *("absent" if s is None else f"{s:.0%}" for s in c.filled)) for c in columns)
     return Chart(
         "coverage",
-        "Cells that are filled",
-        "Columns by participants: how many of a participant's cells are filled; blank where it has no such column."
+        "Values by column and participant",
+        "The share of values that are not missing; blank where a participant does not have the column."
         + only(len(shown), len(columns), "columns that most participants have")
         + only(len(who), len(names), "largest participants"),
         drawn,
@@ -57,13 +57,13 @@ def coverage(data: ReportData) -> Chart:
     )
 
 
-def _said(column: str, name: str, share: float | None) -> str:
-    what = "has no such column" if share is None else f"{share:.1%} filled"
+def _cell_text(column: str, name: str, share: float | None) -> str:
+    what = "has no such column" if share is None else f"{share:.1%} of values"
     return f"{full(column)}<br>{full(name)}: {what}"
 
 
 def overlap(data: ReportData) -> Chart:
-    """The overlap graph, participants on a circle."""
+    """Return the chart of the overlap graph, with participants on a circle."""
     names, who = [participant.name for participant in data.participants], largest(data.participants)
     turns = {i: pi / 2 - 2 * pi * k / len(who) for k, i in enumerate(who)}
     at = {i: (cos(turn), sin(turn)) for i, turn in turns.items()}
@@ -103,8 +103,8 @@ def _lines(at: Places, edges: Sequence[Shared]) -> Iterator[go.Scatter]:
 
 
 def _middles(at: Places, edges: Sequence[Shared], names: Sequence[str]) -> go.Scatter:
-    """A line can be pointed at in its middle."""
-    said = [f"{full(names[e.left])} and {full(names[e.right])}<br>{e.columns} shared" for e in edges]
+    """Marks in the middle of lines, which show a hover text."""
+    hover = [f"{full(names[e.left])} and {full(names[e.right])}<br>{e.columns} shared" for e in edges]
     return go.Scatter(
         x=[(at[e.left][0] + at[e.right][0]) / 2 for e in edges],
         y=[(at[e.left][1] + at[e.right][1]) / 2 for e in edges],
@@ -112,12 +112,12 @@ def _middles(at: Places, edges: Sequence[Shared], names: Sequence[str]) -> go.Sc
         marker={"color": GREY, "size": 9, "opacity": 0.45},
         name="shared columns",
         hoverinfo="text",
-        hovertext=said,
+        hovertext=hover,
     )
 
 
 def _outside(x: float, y: float) -> str:
-    """Where a name does not stand on the lines."""
+    """The position of a name beside its mark, outside of the circle."""
     if abs(x) > 0.3:
         return "middle right" if x > 0 else "middle left"
     return "top center" if y > 0 else "bottom center"
@@ -128,7 +128,7 @@ def _nodes(at: Places, data: ReportData) -> Iterator[Any]:
     bridges = [k for k in everybody if data.participants[k].name in data.bridges]
     kinds = (
         ("participant", COLOURS[0], [k for k in everybody if k not in bridges]),
-        ("bridge: the study falls apart without it", COLOURS[1], bridges),
+        ("bridge: without it the study falls into parts", COLOURS[1], bridges),
     )
     for label, colour, which in kinds:
         participants = [data.participants[k] for k in which]

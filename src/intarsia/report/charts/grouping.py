@@ -1,4 +1,4 @@
-"""How local clusters became global ones, and how many."""
+"""Charts of how local clusters were grouped, and how the number of clusters was chosen."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ MOST_POINTS = 60  # local clusters by name
 MOST_TARGETS = 12  # clusters by name where there are many local ones
 MOST_NAMED = 20  # clusters in a legend
 MOST_LEAVES = 60
-_WIDE = 25  # rounds or numbers of clusters that each get a tick
+_MOST_TICKS = 25
 
 
 def grouping(data: ReportData) -> Chart:
-    """From local to global clusters; of many local clusters, from participants to the largest clusters."""
+    """Return the chart from local to global clusters; of many local ones, from participants to the largest clusters."""
     order = sorted(data.local_clusters, key=lambda point: -point.rows)
     folded = len(order) > MOST_POINTS
     height = max(320, 60 + 17 * (len(data.participants) if folded else max(len(order), len(data.clusters))))
@@ -45,8 +45,8 @@ def grouping(data: ReportData) -> Chart:
         "grouping",
         "From local to global clusters",
         f"Left: {what}; right: the clusters that their local clusters joined{others}{before}. "
-        "Ambiguous ones are orange and have a question mark: their margin, by how much more the next best cluster would "
-        "cost, is below a tenth." + (f" The table has all {len(order):,} local clusters." if folded else ""),
+        "Ambiguous ones are orange and have a question mark: their margin over the second-best cluster is below a tenth."
+        + (f" The table has all {len(order):,} local clusters." if folded else ""),
         figure([_sankey(flows)], height, margin={"l": 8, "r": 8, "t": 12, "b": 12}),
         Rows(
             ("participant", "local cluster", "rows", "cluster", "margin", "note"),
@@ -56,7 +56,7 @@ def grouping(data: ReportData) -> Chart:
 
 
 class _Flow(NamedTuple):
-    """A band from a name on the left to one on the right; names that are cut short may be alike, their keys are not."""
+    """A band from a name on the left to one on the right; shortened names may be equal, their keys are not."""
 
     key: tuple[int, ...]
     left: str
@@ -65,16 +65,16 @@ class _Flow(NamedTuple):
     right_colour: str
     rows: int
     colour: str
-    said: str
+    hover: str
 
 
 def _by_point(data: ReportData) -> Iterator[_Flow]:
     for point in sorted(data.local_clusters, key=lambda point: (point.participant, point.index)):
         left, right = AMBIGUOUS if point.ambiguous else GREY, colour_of(point.cluster)
         band = AMBIGUOUS if point.ambiguous else right
-        name, said = _point_name(data, point), _point_said(data, point)
+        name, hover = _point_name(data, point), _point_text(data, point)
         yield _Flow(
-            (point.participant, point.index), name, left, f"cluster {point.cluster}", right, point.rows, band, said
+            (point.participant, point.index), name, left, f"cluster {point.cluster}", right, point.rows, band, hover
         )
 
 
@@ -89,8 +89,10 @@ def _by_participant(data: ReportData) -> Iterator[_Flow]:
         right, colour = (f"cluster {target}", colour_of(target)) if known else ("other clusters", GREY)
         name, rows = data.participants[participant].name, sum(point.rows for point in points)
         mark = " (ambiguous)" if ambiguous else ""
-        said = f"{full(name)}: {len(points)} local clusters<br>{rows:,} rows in {right}{mark}"
-        yield _Flow((participant,), text(name, 18), GREY, right, colour, rows, AMBIGUOUS if ambiguous else colour, said)
+        hover = f"{full(name)}: {len(points)} local clusters<br>{rows:,} rows in {right}{mark}"
+        yield _Flow(
+            (participant,), text(name, 18), GREY, right, colour, rows, AMBIGUOUS if ambiguous else colour, hover
+        )
 
 
 def _sankey(flows: Iterable[_Flow]) -> go.Sankey:
@@ -112,7 +114,7 @@ def _sankey(flows: Iterable[_Flow]) -> go.Sankey:
             "target": [at[flow.right] for flow in bands],
             "value": [flow.rows for flow in bands],
             "color": [_faint(flow.colour) for flow in bands],
-            "customdata": [flow.said for flow in bands],
+            "customdata": [flow.hover for flow in bands],
             "hovertemplate": "%{customdata}<extra></extra>",
         },
     )
@@ -123,7 +125,7 @@ def _point_name(data: ReportData, point: MapPoint) -> str:
     return f"{text(data.participants[point.participant].name, 18)} {point.index}{mark}"
 
 
-def _point_said(data: ReportData, point: MapPoint) -> str:
+def _point_text(data: ReportData, point: MapPoint) -> str:
     clear = "" if point.margin is None else f"<br>margin {point.margin:.2f}"
     mark = " (ambiguous)" if point.ambiguous else ""
     whose = full(data.participants[point.participant].name)
@@ -142,7 +144,7 @@ def _faint(colour: str) -> str:
 
 
 def map_of_local_clusters(data: ReportData) -> Chart:
-    """Local clusters in the plane, by the distances between their summaries."""
+    """Return the map of local clusters by the distances between their summaries."""
     largest = max((point.rows for point in data.local_clusters), default=1) or 1
     small, large = (9, 24) if len(data.local_clusters) <= MOST_POINTS else (5, 8)
     traces = []
@@ -159,7 +161,7 @@ def map_of_local_clusters(data: ReportData) -> Chart:
                     name=f"cluster {c}, ambiguous" if ambiguous else f"cluster {c}",
                     showlegend=bool(points),
                     hoverinfo="text",
-                    hovertext=[_point_said(data, point) for point in points],
+                    hovertext=[_point_text(data, point) for point in points],
                     marker={
                         "size": sizes,
                         "color": colour_of(c),
@@ -185,10 +187,10 @@ def map_of_local_clusters(data: ReportData) -> Chart:
 
 
 def curve(tree: Tree) -> Chart:
-    """The silhouette of every number of clusters."""
+    """Return the chart of the silhouette of every number of clusters."""
     last = min(max(tree.silhouettes), max(20, 2 * tree.chosen))
     shown = {k: value for k, value in tree.silhouettes.items() if k <= last}
-    said = "%{x} clusters: silhouette %{y:.3f}<extra></extra>"
+    hover = "%{x} clusters: silhouette %{y:.3f}<extra></extra>"
     traces = [
         go.Scatter(
             x=list(shown),
@@ -196,7 +198,7 @@ def curve(tree: Tree) -> Chart:
             mode="lines+markers",
             name="silhouette",
             line={"color": COLOURS[0]},
-            hovertemplate=said,
+            hovertemplate=hover,
         )
     ]
     marks = [(tree.chosen, COLOURS[1], f"chosen: {tree.chosen}", "solid")]
@@ -209,14 +211,14 @@ def curve(tree: Tree) -> Chart:
     return Chart(
         "curve",
         "Silhouette by number of clusters",
-        "How clearly local clusters are apart for every number of clusters, from summaries. The chosen number is at least "
-        "what large participants find by themselves, and more where the curve is clearly higher for it.",
+        "How clearly local clusters are separated, from summaries. The chosen number is at least the number that large "
+        "participants find in their own rows, and more where the curve is clearly higher.",
         figure(
             traces,
             340,
             showlegend=True,
             legend=ABOVE,
-            xaxis=titled("number of clusters", dtick=1 if last <= _WIDE else None),
+            xaxis=titled("number of clusters", dtick=1 if last <= _MOST_TICKS else None),
             yaxis=titled("silhouette over summaries"),
         ),
         Rows(("clusters", "silhouette"), tuple((k, f"{value:.4f}") for k, value in tree.silhouettes.items())),
@@ -224,7 +226,7 @@ def curve(tree: Tree) -> Chart:
 
 
 def merge_tree(tree: Tree) -> Chart:
-    """The dendrogram; of a large tree the last merges."""
+    """Return the dendrogram; of a large tree only the last merges."""
     linkage, n, k = np.array(tree.linkage), len(tree.leaves), tree.chosen
     cut = 0.0
     if k < n:
@@ -248,8 +250,8 @@ def merge_tree(tree: Tree) -> Chart:
     return Chart(
         "tree",
         "Merge tree",
-        f"Local clusters joined step by step, the strongest attraction first; the dashed line leaves {k}. "
-        "The search behind the result may group a little differently."
+        f"Local clusters merged step by step, the strongest attraction first; the dashed line leaves {k}. "
+        "The search behind the result may group them slightly differently."
         + (
             " Local clusters here are those that participants found before the number was known."
             if tree.earlier
@@ -285,7 +287,7 @@ def merge_tree(tree: Tree) -> Chart:
 
 
 def _arms(drawn: Any, cut: float) -> Iterator[tuple[bool, list[float | None], list[float | None]]]:
-    """All joints below the cut as one broken line, and all above."""
+    """All merges below the cut as one broken line, and all above."""
     for below in (True, False):
         xs: list[float | None] = []
         ys: list[float | None] = []

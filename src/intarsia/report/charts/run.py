@@ -1,4 +1,4 @@
-"""How the run went: convergence, seconds, bytes."""
+"""Charts of the run: convergence, seconds, bytes."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from intarsia.report.data import ReportData
 from intarsia.results.outcome import RoundInfo
 
 KINDS = {"trial": "trial: groupings compared", "crosswise": "crosswise: judged by the others"}
-_NOTHING = 1e-9  # what rounding leaves of a move
-_WIDE = 25  # rounds that each get a tick
-_MANY_TIMES = 100  # beyond which a linear scale shows nothing
+_NOTHING = 1e-9  # movement that is only rounding
+_MOST_TICKS = 25
+_MANY_TIMES = 100  # ratio from which on the scale is logarithmic
 
 
 def convergence(data: ReportData) -> Chart:
-    """How far centroids moved, round by round."""
+    """Return the chart of the movement of centroids by round."""
     numbered = list(enumerate(data.rounds, start=1))
     traces = []
     for colour, kind in zip(COLOURS, dict.fromkeys(r.kind for r in data.rounds), strict=False):
-        mine = [(k, r.movement) for k, r in numbered if r.kind == kind]
+        of_kind = [(k, r.movement) for k, r in numbered if r.kind == kind]
         traces.append(
             go.Scatter(
-                x=[k for k, _ in mine],
-                y=[100 * movement if movement > _NOTHING else 0.0 for _, movement in mine],
+                x=[k for k, _ in of_kind],
+                y=[100 * movement if movement > _NOTHING else 0.0 for _, movement in of_kind],
                 mode="lines+markers",
                 name=KINDS.get(kind, text(kind)),
                 line={"color": colour},
@@ -50,14 +50,14 @@ def convergence(data: ReportData) -> Chart:
     return Chart(
         "convergence",
         "Convergence",
-        "The farthest that a centroid moved in each round"
-        + ("; a move of zero cannot be drawn on a logarithmic scale." if wide else "."),
+        "The largest movement of a centroid in each round"
+        + ("; no movement cannot be drawn on a logarithmic scale." if wide else "."),
         figure(
             traces,
             340,
             showlegend=True,
             legend=ABOVE,
-            xaxis=titled("round", dtick=1 if len(numbered) <= _WIDE else None),
+            xaxis=titled("round", dtick=1 if len(numbered) <= _MOST_TICKS else None),
             yaxis=titled("largest move, % of extent", **scale),
         ),
         Rows(
@@ -102,20 +102,20 @@ def _some(data: ReportData) -> str:
 
 
 def seconds(data: ReportData) -> Chart:
-    """How long each participant worked."""
+    """Return the chart of seconds by participant."""
     total = _by_phase(data, "seconds")
     rows = tuple((p.name, *(f"{own[i]:.3f}" for own in total.values())) for i, p in enumerate(data.participants))
     return Chart(
         "seconds",
         "Seconds at each participant",
-        "How long each participant worked, by what it was asked for." + _some(data),
+        "How long each participant computed, by step." + _some(data),
         _in_phases(data, total, "seconds", "s"),
         Rows(("participant", *total), rows),
     )
 
 
 def sent_bytes(data: ReportData) -> Chart:
-    """How much each participant sent."""
+    """Return the chart of bytes by participant."""
     total = _by_phase(data, "bytes_out")
     rows = tuple(
         (p.name, *(int(own[i]) for own in total.values()), p.bytes_in) for i, p in enumerate(data.participants)
@@ -123,7 +123,7 @@ def sent_bytes(data: ReportData) -> Chart:
     return Chart(
         "bytes",
         "Bytes that left each participant",
-        "All that each participant sent, by what it was asked for; the table also has what it was sent." + _some(data),
+        "What each participant sent, by step; the table also has what it received." + _some(data),
         _in_phases(data, total, "bytes", "bytes"),
-        Rows(("participant", *total, "came in, in all"), rows),
+        Rows(("participant", *total, "received"), rows),
     )
