@@ -6,7 +6,7 @@ import gzip
 import html
 import json
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 from hashlib import sha256
@@ -48,22 +48,11 @@ def render(data: ReportData) -> str:
         raise SettingError(
             f"a report needs jinja2 and plotly; {error.name} is not installed. Hint: pip install 'intarsia[report]'."
         ) from None
+    loader = PackageLoader("intarsia.report", "templates")
     environment = Environment(
-        loader=PackageLoader("intarsia.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     charts = list(charts_of(data))
-    payload: dict[str, Any] = {
-        chart.name: {
-            "figure": json.loads(chart.figure.to_json()),
-            "table": {"head": chart.table.head, "rows": chart.table.rows},
-        }
-        for chart in charts
-    }
-    payload["sent"] = {"table": _sent(data)}
     return environment.get_template("report.html.j2").render(
         data=data,
         title=data.title,
@@ -84,12 +73,24 @@ def render(data: ReportData) -> str:
             ("reply", "What participants sent", list(_by_message(data, "reply."))),
             ("query", "What participants were sent", list(_by_message(data, "query."))),
         ],
-        payload=_for_script(payload),
+        payload=_for_script(_payload(data, charts)),
         library=_library(),
         scripts=f"{_hash(_template('report.js'))} {_hash(_library_source())}",
         css=_template("report.css"),
         script=_template("report.js"),
     )
+
+
+def _payload(data: ReportData, charts: Sequence[Any]) -> dict[str, Any]:
+    """Return the figures and tables that the script of the page draws."""
+    payload: dict[str, Any] = {
+        chart.name: {
+            "figure": json.loads(chart.figure.to_json()),
+            "table": {"head": chart.table.head, "rows": chart.table.rows},
+        }
+        for chart in charts
+    }
+    return payload | {"sent": {"table": _sent(data)}}
 
 
 def in_notebook(data: ReportData) -> str:

@@ -25,59 +25,51 @@ def advice(
     report: AssumptionReport,
 ) -> Iterator[tuple[type[Warning], str]]:
     """Yield the class and the text of every warning about this run."""
+    yield from ((FeatureNameWarning, text) for text in _about_names(names_of, levels_of))
+    if outcome.model.units is None and (dominant := _dominant_features(outcome)):
+        text = (
+            f"{len(dominant)} feature(s) have over {DOMINANT:.0f} times the median range and dominate all distances: "
+        )
+        yield UnitsWarning, f"{text}{quote(dominant)}. Hint: scale='standard' if units differ."
+    yield from ((AssumptionWarning, text) for text in _about_assumptions(outcome, report))
+
+
+def _about_names(
+    names_of: Mapping[str, Sequence[str]], levels_of: Mapping[str, Mapping[str, Sequence[str]]]
+) -> Iterator[str]:
     for column, left, right in _without_common_levels(levels_of):
         yield (
-            FeatureNameWarning,
-            (
-                f"{left!r} and {right!r} have no level of {column!r} in common ({quote(levels_of[left][column], 3)} and "
-                f"{quote(levels_of[right][column], 3)}), so that they differ in this column in every row. "
-                "Hint: check whether they spell the same levels differently."
-            ),
-        )
-    last = outcome.rounds[-1].movement if outcome.rounds else 0.0
-    if not outcome.converged and len(outcome.rounds) >= MANY_ROUNDS and last > STILL_MOVING:
-        yield (
-            AssumptionWarning,
-            (
-                f"the rounds did not converge: in the last of {len(outcome.rounds)} the centroids still moved by "
-                f"{last:.1%} of their extent. Hint: a higher max_rounds, or local=None if a local algorithm was given."
-            ),
+            f"{left!r} and {right!r} have no level of {column!r} in common ({quote(levels_of[left][column], 3)} and "
+            f"{quote(levels_of[right][column], 3)}), so that they differ in this column in every row. "
+            "Hint: check whether they spell the same levels differently."
         )
     alike = [
         f"{a!r} ({b}) and {c!r} ({d})" for a, b, c, d in near_misses(names_of) if not _in_one_table(a, c, names_of)
     ]
     if alike:
         yield (
-            FeatureNameWarning,
-            (
-                f"{len(alike)} pair(s) of columns look alike but count as different features: {'; '.join(alike[:5])}. "
-                "Hint: rename one of each pair if they mean the same."
-            ),
+            f"{len(alike)} pair(s) of columns look alike but count as different features: {'; '.join(alike[:5])}. "
+            "Hint: rename one of each pair if they mean the same."
         )
-    if outcome.model.units is None and (dominant := _dominant_features(outcome)):
+
+
+def _about_assumptions(outcome: Outcome, report: AssumptionReport) -> Iterator[str]:
+    last = outcome.rounds[-1].movement if outcome.rounds else 0.0
+    if not outcome.converged and len(outcome.rounds) >= MANY_ROUNDS and last > STILL_MOVING:
         yield (
-            UnitsWarning,
-            (
-                f"{len(dominant)} feature(s) have over {DOMINANT:.0f} times the median range and dominate all "
-                f"distances: {quote(dominant)}. Hint: scale='standard' if units differ."
-            ),
+            f"the rounds did not converge: in the last of {len(outcome.rounds)} the centroids still moved by "
+            f"{last:.1%} of their extent. Hint: a higher max_rounds, or local=None if a local algorithm was given."
         )
     if report.unstructured:
         yield (
-            AssumptionWarning,
-            (
-                f"{len(report.unstructured)} participant(s) show no clusters while most others do: "
-                f"{quote(report.unstructured)}. They may have fewer clusters than they were split into. "
-                f"Hint: n_local_clusters={{{report.unstructured[0]!r}: 1}} if it is known to have one."
-            ),
+            f"{len(report.unstructured)} participant(s) show no clusters while most others do: "
+            f"{quote(report.unstructured)}. They may have fewer clusters than they were split into. "
+            f"Hint: n_local_clusters={{{report.unstructured[0]!r}: 1}} if it is known to have one."
         )
     if report.case is None:
         yield (
-            AssumptionWarning,
-            (
-                f"neither Assumption 1 nor Assumption 2 of the method holds: {report.explain()}. The answer may still "
-                "be good. Hint: fewer clusters, or participants with the missing features; see result.assumptions."
-            ),
+            f"neither Assumption 1 nor Assumption 2 of the method holds: {report.explain()}. The answer may still "
+            "be good. Hint: fewer clusters, or participants with the missing features; see result.assumptions."
         )
 
 

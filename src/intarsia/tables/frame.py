@@ -261,9 +261,7 @@ def not_a_table(table: Any, owner: str) -> TableTypeError:
     elif isinstance(table, Mapping):
         hint = "in a mapping, every value must be a list or a one-dimensional array"
     elif isinstance(table, str | PathLike):
-        from intarsia.tables.source import suffixes
-
-        hint = f"a text is taken for the path of a file of a supported type ({', '.join(suffixes())})"
+        hint = "a text is taken for the path of a file of a supported type"
     else:
         hint = "pass a pandas, polars or pyarrow table, or a mapping of column names to arrays"
     return TableTypeError(
