@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
 from scipy.cluster.hierarchy import dendrogram
 
+from intarsia.core.types import FloatArray
 from intarsia.report.charts.base import (
     ABOVE,
     AMBIGUOUS,
@@ -246,42 +247,49 @@ def merge_tree(tree: Tree) -> Chart:
     ]
     leaves = [_leaf(tree, int(leaf)) for leaf in drawn["leaves"]]
     line = {"color": COLOURS[1], "width": 1.5, "dash": "dash"}
-    steps = reversed(list(enumerate(linkage.tolist(), start=1)))
+    earlier = (
+        " Local clusters here are those that participants found before the number was known." if tree.earlier else ""
+    )
     return Chart(
         "tree",
         "Merge tree",
         f"Local clusters merged step by step, the strongest attraction first; the dashed line leaves {k}. "
-        "The search behind the result may group them slightly differently."
-        + (
-            " Local clusters here are those that participants found before the number was known."
-            if tree.earlier
-            else ""
-        )
+        f"The search behind the result may group them slightly differently.{earlier}"
         + only(len(leaves), n, "branches that were joined last"),
         figure(
             traces,
             440,
             showlegend=True,
             legend=ABOVE,
-            xaxis={
-                "tickmode": "array",
-                "tickvals": [5 + 10 * k for k in range(len(leaves))],
-                "ticktext": [text(leaf, 20) for leaf in leaves],
-                "tickangle": -90,
-                "automargin": True,
-                "range": [0, 10 * len(leaves)],
-                "showgrid": False,
-                "zeroline": False,
-            },
+            xaxis=_leaf_axis(leaves),
             yaxis=titled("force to the power −1/2", rangemode="tozero"),
             shapes=[{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": cut, "y1": cut, "line": line}],
         ),
-        Rows(
-            ("step", "clusters left", "one", "other", "height", "local clusters"),
-            tuple(
-                (step, n - step, _leaf(tree, int(a)), _leaf(tree, int(b)), f"{height:.4g}", int(size))
-                for step, (a, b, height, size) in steps
-            ),
+        _merge_table(tree, linkage),
+    )
+
+
+def _leaf_axis(leaves: Sequence[str]) -> dict[str, Any]:
+    return {
+        "tickmode": "array",
+        "tickvals": [5 + 10 * k for k in range(len(leaves))],
+        "ticktext": [text(leaf, 20) for leaf in leaves],
+        "tickangle": -90,
+        "automargin": True,
+        "range": [0, 10 * len(leaves)],
+        "showgrid": False,
+        "zeroline": False,
+    }
+
+
+def _merge_table(tree: Tree, linkage: FloatArray) -> Rows:
+    """Return all merges, the last first."""
+    steps = reversed(list(enumerate(linkage.tolist(), start=1)))
+    return Rows(
+        ("step", "clusters left", "one", "other", "height", "local clusters"),
+        tuple(
+            (step, len(tree.leaves) - step, _leaf(tree, int(a)), _leaf(tree, int(b)), f"{height:.4g}", int(size))
+            for step, (a, b, height, size) in steps
         ),
     )
 
