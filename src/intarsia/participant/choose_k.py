@@ -21,7 +21,7 @@ from intarsia.core.grouping.n_clusters import (
     silhouettes_of_rows,
 )
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.participant.clusterers import BuiltInKMeans, Clusterer
+from intarsia.participant.clusterers import Clusterer
 from intarsia.participant.samples import Sample, for_all_rows
 
 SILHOUETTE_ROWS = 1000  # a silhouette costs the square of the rows; a sample of this size is close enough to choose K
@@ -32,7 +32,7 @@ REFERENCES, REFERENCE_INIT = 5, 3  # tables without structure that silhouettes a
 
 
 class Chosen(NamedTuple):
-    """Labels, and the mean silhouette of the least clear cluster where it was looked at."""
+    """Labels, and the mean silhouette of the least clear cluster if it was computed."""
 
     labels: IntArray
     clarity: float | None
@@ -41,90 +41,90 @@ class Chosen(NamedTuple):
 def choose_labels(
     clusterer: Clusterer, rows: Sample, expected: int | None, most: int, rng: np.random.Generator
 ) -> Chosen:
-    """Cluster with as many clusters as the silhouette suggests, at most ``most``.
+    """Cluster with the number of clusters, at most ``most``, that the silhouettes suggest.
 
-    Where the number of global clusters is unknown, silhouettes are compared with those of rows without structure
-    (:func:`clearest_number`). Where it is known (``expected``), a participant need not have rows of all of them, but
-    finding too few is worse than too many: it keeps to ``expected`` unless that leaves a cluster without structure of its
-    own while fewer are all clear. Rows without any structure are taken for all the clusters if there are two or more for
-    each, and for a single one if not. The algorithm is tried with ``expected`` clusters first, then with fewer and fewer.
+    If the number of global clusters is unknown, silhouettes are compared with those of tables without structure
+    (:func:`clearest_number`). If it is known (``expected``), a participant need not have rows of all global clusters, but
+    too few local clusters are worse than too many: it uses ``expected`` unless one of these clusters has no structure of its
+    own and fewer clusters are all clear. Rows without any structure form ``expected`` clusters if there are at least two
+    rows for each, and a single cluster otherwise.
     """
     prepared, used = clusterer.missing.prepared(rows)
-    most = min(most, len(used) // 2)  # clusters of single rows are no clusters
+    most = min(most, len(used) // 2)  # a cluster has at least two rows
     # hundreds of small k-means: threads would wait for each other longer than they work
     with _threads().limit(limits=1) if prepared.cells.size < LARGE else nullcontext():
-        chosen = _clearest(prepared, most, rng) if expected is None else _up_to(prepared, expected, most, rng)
+        if expected is None:
+            chosen = _clearest(clusterer, prepared, most, rng)
+        else:
+            chosen = _up_to(clusterer, prepared, expected, most, rng)
     return Chosen(for_all_rows(chosen.labels, used, rows.n_rows), chosen.clarity)
 
 
 @cache
 def _threads() -> Any:
-    """Whoever limits threads. To find it takes as long as a small k-means, so it is found once."""
+    """Return the controller of threads; to create it takes as long as a small k-means."""
     return ThreadpoolController()
 
 
-_BUILT_IN = BuiltInKMeans()
-
-
-def _up_to(rows: Sample, expected: int, most: int, rng: np.random.Generator) -> Chosen:
-    """As many clusters as expected, or fewer where these are clearer."""
-    whole = _BUILT_IN.cluster(rows, expected, rng) if most >= expected else np.zeros(rows.n_rows, dtype=np.intp)
-    if most >= expected and rows.n_rows > 2 * FEWER_ROWS:  # nearly always a look at a few rows is enough
-        clarity = float(_silhouettes(rows, whole, rng, FEWER_ROWS).min())
-        if clarity > CLEAR_ENOUGH:
-            return Chosen(whole, clarity)
-    clarity = float(_silhouettes(rows, whole, rng).min())
+def _up_to(clusterer: Clusterer, rows: Sample, expected: int, most: int, rng: np.random.Generator) -> Chosen:
+    """Return the expected number of clusters, or fewer if these are clearer."""
+    if most < expected:
+        labels = np.zeros(rows.n_rows, dtype=np.intp)
+    else:
+        labels = clusterer.cluster(rows, expected, rng)
+        if rows.n_rows > 2 * FEWER_ROWS:  # nearly always a small sample is enough
+            clarity = float(_silhouettes(rows, labels, rng, FEWER_ROWS).min())
+            if clarity > CLEAR_ENOUGH:
+                return Chosen(labels, clarity)
+    clarity = float(_silhouettes(rows, labels, rng).min())
     if clarity > NO_STRUCTURE:
-        return Chosen(whole, clarity)
+        return Chosen(labels, clarity)
     for k in range(min(most, expected - 1), 1, -1):
-        labels = _BUILT_IN.cluster(rows, k, rng)
-        if (of_fewer := float(_silhouettes(rows, labels, rng).min())) > CLEAR:
-            return Chosen(labels, of_fewer)
-    return Chosen(whole, clarity if most >= expected > 1 else None)
+        fewer = clusterer.cluster(rows, k, rng)
+        if (clarity_of_fewer := float(_silhouettes(rows, fewer, rng).min())) > CLEAR:
+            return Chosen(fewer, clarity_of_fewer)
+    return Chosen(labels, clarity if most >= expected > 1 else None)
 
 
-def _clearest(rows: Sample, most: int, rng: np.random.Generator) -> Chosen:
-    """The labels of the number that :func:`clearest_number` takes, from 1 to ``most``."""
+def _clearest(clusterer: Clusterer, rows: Sample, most: int, rng: np.random.Generator) -> Chosen:
+    """Return the labels with the number of clusters that :func:`clearest_number` chooses, from 1 to ``most``."""
     numbers = range(2, most + 1)
+    single = Chosen(np.zeros(rows.n_rows, dtype=np.intp), None)
     if not numbers:
-        return Chosen(np.zeros(rows.n_rows, dtype=np.intp), None)
-    candidates = [_BUILT_IN.cluster(rows, k, rng).astype(np.int16) for k in numbers]  # so many, held at the same time
+        return single
+    candidates = [clusterer.cluster(rows, k, rng).astype(np.int16) for k in numbers]  # all are in memory at once
     sample = _sample(rows.n_rows, rng)
     distances = _distances(rows.values_of(sample), rows.observed[sample])
     sampled = [labels[sample].astype(np.intp) for labels in candidates]
-    each = [_of_clusters(_of_rows(distances, labels), labels) for labels in sampled]
+    silhouettes = [_of_rows(distances, labels) for labels in sampled]
+    clarity = np.array([_of_clusters(*pair).min() for pair in zip(silhouettes, sampled, strict=True)])
     references = np.zeros((REFERENCES, len(numbers)))
     for reference, cloud in zip(references, _clouds(rows, sample, rng), strict=False):
-        apart = _distances(cloud.cells, cloud.observed)
+        cloud_distances = _distances(cloud.cells, cloud.observed)
         for k, n_clusters in enumerate(numbers):
-            labels = _BUILT_IN.cluster(cloud, n_clusters, rng, REFERENCE_INIT)
-            reference[k] = _of_rows(apart, labels).mean()
-    mean = np.array([_of_rows(distances, labels).mean() for labels in sampled])
-    number = clearest_number(mean, np.array([clusters.min() for clusters in each]), references)
-    if number == 1:
-        return Chosen(np.zeros(rows.n_rows, dtype=np.intp), None)
-    return Chosen(candidates[number - 2].astype(np.intp), float(each[number - 2].min()))
+            labels = clusterer.cluster(cloud, n_clusters, rng, REFERENCE_INIT)
+            reference[k] = _of_rows(cloud_distances, labels).mean()
+    number = clearest_number(np.array([each.mean() for each in silhouettes]), clarity, references)
+    return single if number == 1 else Chosen(candidates[number - 2].astype(np.intp), float(clarity[number - 2]))
 
 
 def _clouds(rows: Sample, sample: IntArray, rng: np.random.Generator) -> Iterator[Sample]:
-    """Rows without clusters, with the missing values of those given, as many as are sampled. Endless.
+    """Yield tables without clusters, with the missing values of the sampled rows and as many rows, without end.
 
-    Measurements are of a single Gaussian with their covariance. Codes and categories are separated whether
-    there are clusters or not: they are drawn from the column, each row on its own, so that they go with nothing else.
+    Measurements are drawn from a single Gaussian with their covariance. Codes and categories have few values whether there
+    are clusters or not: each is drawn from its column, independently of all others.
     """
-    observed = rows.observed
-    there = observed[sample]
+    observed, mask = rows.observed, rows.observed[sample]
     blocks = [group for group in rows.groups if len(group)]
-    grouped = np.concatenate([np.zeros(0, dtype=np.intp), *blocks])
-    single = np.setdiff1d(np.arange(observed.shape[1]), grouped)
+    single = np.setdiff1d(np.arange(observed.shape[1]), np.concatenate([np.zeros(0, dtype=np.intp), *blocks]))
     coded = [m for m in single if len(np.unique(rows.columns(m)[observed[:, m]])) <= CODES]
     blocks += [np.array([m]) for m in coded]
     measured = np.setdiff1d(single, coded)
     mean = _means(rows)
-    if observed.all() and not blocks:
-        # in the axes of the covariance, of which there are no more than rows: silhouettes do not see the difference
+    if rows.complete and not blocks:
+        # in the axes of the covariance, no more of them than rows: silhouettes are the same
         deviations = np.linalg.svd(rows.values_of(sample) - mean, compute_uv=False) / np.sqrt(len(sample))
-        axes, there = np.eye(len(deviations)), np.ones((len(sample), len(deviations)), dtype=np.bool_)
+        axes, mask = np.eye(len(deviations)), np.ones((len(sample), len(deviations)), dtype=np.bool_)
         measured = np.arange(len(deviations))
     else:
         shape = (rows.n_rows, len(measured))
@@ -133,24 +133,24 @@ def _clouds(rows: Sample, sample: IntArray, rng: np.random.Generator) -> Iterato
         variances, axes = np.linalg.eigh(products / np.maximum(pairs, 1.0))
         deviations = np.sqrt(np.maximum(variances, 0.0))
     while True:
-        cloud = np.zeros(there.shape)
-        cloud[:, measured] = (rng.normal(size=(len(there), len(measured))) * deviations) @ axes.T
+        cloud = np.zeros(mask.shape)
+        cloud[:, measured] = (rng.normal(size=(len(mask), len(measured))) * deviations) @ axes.T
         for block in blocks:
             known = np.flatnonzero(observed[:, block[0]])
-            cloud[:, block] = rows.values_of(rng.choice(known, size=len(there)))[:, block]
-        yield Sample(np.where(there, cloud, 0.0), there, rows.filled)
+            cloud[:, block] = rows.values_of(rng.choice(known, size=len(mask)))[:, block]
+        yield Sample(np.where(mask, cloud, 0.0), mask, rows.filled)
 
 
 def _means(rows: Sample) -> FloatArray:
-    """The mean of every feature's cells."""
+    """Return the mean of the observed values of each feature."""
     sums = np.empty(rows.cells.shape[1])
-    for some in by_columns(*rows.cells.shape):
-        sums[some] = np.where(rows.observed[:, some], rows.columns(some), 0.0).sum(axis=0)
+    for at in by_columns(*rows.cells.shape):
+        sums[at] = np.where(rows.observed[:, at], rows.columns(at), 0.0).sum(axis=0)
     return np.asarray(sums / np.maximum(rows.observed.sum(axis=0), 1))
 
 
 def _products(shape: tuple[int, int], columns: Iterable[npt.NDArray[Any]]) -> FloatArray:
-    """XᵀX of a matrix X that is filled column by column."""
+    """Return XᵀX of a matrix X that is given column by column."""
     matrix = np.empty(shape, order="F")
     for at, column in enumerate(columns):
         matrix[:, at] = column
@@ -162,7 +162,7 @@ def _sample(n: int, rng: np.random.Generator, most: int = SILHOUETTE_ROWS) -> In
 
 
 def _distances(rows: FloatArray, observed: BoolArray) -> FloatArray:
-    """Between all rows; over the features that both have, rescaled, where values are missing."""
+    """Return all distances between rows; with missing values over the features that both have, rescaled."""
     if observed.all():
         return np.asarray(euclidean_distances(rows))
     distances = nan_euclidean_distances(np.where(observed, rows, np.nan))
@@ -172,26 +172,25 @@ def _distances(rows: FloatArray, observed: BoolArray) -> FloatArray:
     return np.asarray(distances)
 
 
+def _have_silhouettes(labels: IntArray) -> bool:
+    """Whether there are at least two clusters, and not all of single rows."""
+    return 2 <= len(np.unique(labels)) < len(labels)
+
+
 def _of_rows(distances: FloatArray, labels: IntArray) -> FloatArray:
-    """The silhouette of each row, −1 where there are not at least two clusters and not all are single rows."""
-    if not 2 <= len(np.unique(labels)) < len(labels):
-        return np.full(len(labels), -1.0)
-    return silhouettes_of_rows(distances, labels)
+    """Return the silhouette of each row; −1 without at least two clusters."""
+    return silhouettes_of_rows(distances, labels) if _have_silhouettes(labels) else np.full(len(labels), -1.0)
 
 
-def _of_clusters(each: FloatArray, labels: IntArray) -> FloatArray:
-    """The mean silhouette of each cluster, so that an outlier in a cluster of its own is not taken for structure."""
-    return np.array([each[labels == name].mean() for name in np.unique(labels)])
+def _of_clusters(silhouettes: FloatArray, labels: IntArray) -> FloatArray:
+    """Return the mean silhouette of each cluster, so that a cluster of one outlier is not taken for structure."""
+    return np.array([silhouettes[labels == name].mean() for name in np.unique(labels)])
 
 
 def _silhouettes(rows: Sample, labels: IntArray, rng: np.random.Generator, most: int = SILHOUETTE_ROWS) -> FloatArray:
-    """The mean silhouette of each cluster; on a sample of the rows if there are many."""
+    """Return the mean silhouette of each cluster; of a sample if there are many rows."""
     sample = _sample(rows.n_rows, rng, most)
-    cells, observed, labels = rows.values_of(sample), rows.observed[sample], labels[sample]
-    if not 2 <= len(np.unique(labels)) < len(labels):
-        each = np.full(len(labels), -1.0)
-    elif observed.all():
-        each = silhouettes_of_complete_rows(cells, labels)
-    else:
-        each = silhouettes_of_rows(_distances(cells, observed), labels)
-    return _of_clusters(each, labels)
+    values, observed, labels = rows.values_of(sample), rows.observed[sample], labels[sample]
+    if observed.all() and _have_silhouettes(labels):
+        return _of_clusters(silhouettes_of_complete_rows(values, labels), labels)
+    return _of_clusters(_of_rows(_distances(values, observed), labels), labels)

@@ -1,4 +1,4 @@
-"""Which local algorithms can go on from given centres, as every federated round asks of them, and how each is told."""
+"""Estimators that can start from given centres, as every federated round requires, and the parameters that set these."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from intarsia.core.types import FloatArray, IntArray
 from intarsia.exceptions import LocalAlgorithmError
 
 
-def way_to_start(estimator: Any) -> str | None:
-    """``"centres"`` (KMeans), ``"means"`` (GaussianMixture), ``"medoids"`` (KMedoids), or None if there is no way."""
+def start_parameter(estimator: Any) -> str | None:
+    """Return ``"centres"`` (KMeans), ``"means"`` (GaussianMixture), ``"medoids"`` (KMedoids), or None if it cannot."""
     known = set(estimator.get_params(deep=False))
     if {"means_init", "n_components"} <= known:
         return "means"
@@ -27,44 +27,44 @@ def way_to_start(estimator: Any) -> str | None:
 
 
 def check_can_start(estimator: Any) -> None:
-    """Refuse an estimator that cannot start from given centres, before anything was computed."""
-    if estimator is not None and way_to_start(estimator) is None:
+    """Raise an error if an estimator cannot start from given centres."""
+    if estimator is not None and start_parameter(estimator) is None:
         raise LocalAlgorithmError(
-            f"{type(estimator).__name__} cannot start from given centres, which every round after the first needs. "
-            "Hint: method='one_shot', which takes any clusterer; or max_rounds=0; or a local algorithm such as KMeans, "
+            f"{type(estimator).__name__} cannot start from given centres, as every round after the first requires. "
+            "Hint: method='one_shot', which accepts any clusterer; or max_rounds=0; or a local algorithm such as KMeans, "
             "MiniBatchKMeans, GaussianMixture or kmedoids.KMedoids."
         )
 
 
 class WarmStarted:
-    """An estimator that begins at given centres; ``fit_predict`` as usual."""
+    """An estimator that starts from given centres, with ``fit_predict``."""
 
     def __init__(self, estimator: Any, start: FloatArray, max_iter: int) -> None:
         check_can_start(estimator)
-        self._way = way_to_start(estimator)
+        self._kind = start_parameter(estimator)
         self._start = start
         settings: dict[str, Any] = {"n_init": 1, "max_iter": max_iter}
-        if self._way == "centres":
+        if self._kind == "centres":
             settings |= {"init": start, "n_clusters": len(start)}
-        elif self._way == "means":
+        elif self._kind == "means":
             settings |= {"means_init": start, "n_components": len(start)}
         known = estimator.get_params(deep=False)
         self._estimator = estimator.set_params(**{name: value for name, value in settings.items() if name in known})
         self.name = type(estimator).__name__
 
     def fit_predict(self, rows: FloatArray) -> IntArray:
-        """Labels of the rows."""
-        if self._way == "medoids":  # medoids are rows, and kmedoids takes their positions in the place of their number
+        """Return the labels of the rows."""
+        if self._kind == "medoids":  # medoids are rows; kmedoids accepts their positions instead of their number
             self._estimator.set_params(n_clusters=_nearest_rows(rows, self._start), random_state=None)
-        if self._way == "means" and not np.isnan(rows).any():
-            self._estimator.set_params(**_shape_around(rows, self._start, self._estimator))
+        if self._kind == "means" and not np.isnan(rows).any():
+            self._estimator.set_params(**_weights_and_precisions(rows, self._start, self._estimator))
         return np.asarray(self._estimator.fit_predict(rows)).astype(np.intp)
 
 
-def _shape_around(rows: FloatArray, centres: FloatArray, mixture: Any) -> dict[str, FloatArray]:
-    """Weights and precisions to go with given means: of the rows nearest to each, spread as rows are around their own.
+def _weights_and_precisions(rows: FloatArray, centres: FloatArray, mixture: Any) -> dict[str, FloatArray]:
+    """Return weights and precisions for given means, from the rows nearest to each.
 
-    Left to itself, a mixture would take them from clusters of its own, which are others.
+    By default a mixture takes them from a k-means of its own, whose clusters are different.
     """
     nearest = np.square(rows[:, None] - centres[None]).sum(axis=2).argmin(axis=1)
     k, d = centres.shape
@@ -87,9 +87,9 @@ def _shape_around(rows: FloatArray, centres: FloatArray, mixture: Any) -> dict[s
 
 
 def _nearest_rows(rows: FloatArray, centres: FloatArray) -> IntArray:
-    taken: list[int] = []
+    medoids: list[int] = []
     for centre in centres:
         distance = np.square(rows - centre).sum(axis=1)
-        distance[taken] = np.inf
-        taken.append(int(distance.argmin()))
-    return np.array(taken, dtype=np.intp)
+        distance[medoids] = np.inf
+        medoids.append(int(distance.argmin()))
+    return np.array(medoids, dtype=np.intp)
