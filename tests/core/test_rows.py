@@ -73,7 +73,7 @@ def test_moving_a_row_equals_adding_it_elsewhere():
     [piece] = rows
     labels = np.arange(200) % 3
     moved, expected = means(rows, labels, 3), Tally(3, rows.offset)
-    moved.move(piece.cells[:, 7], piece.there[:, 7], int(labels[7]), 2)
+    moved.move(piece.cells[:, 7], piece.mask[:, 7], int(labels[7]), 2)
     labels[7] = 2
     expected.add_labels(piece, labels)
     assert moved.sizes.tolist() == expected.sizes.tolist()

@@ -1,4 +1,4 @@
-"""One federated round, piece by piece: what fits, who is who, and how far to move (Algorithm 1, federated phase)."""
+"""The steps of one federated round: start, matching, moving and comparing centroids (Algorithm 1, federated phase)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 
 def local_start(centres: MaskedCentroids, own_means: MaskedCentroids, overall: FloatArray) -> FloatArray:
-    """Where local refinement starts: the global centroid, and where that is hidden the mean of the rows that chose it.
+    """Return where refinement starts: the global centroid, and where it is hidden the mean of the rows that chose it.
 
-    ``overall`` (the mean of all rows) fills what neither knows.
+    ``overall`` (the mean of all rows) fills entries that both lack.
     """
     return np.where(centres.seen, centres.values, np.where(own_means.seen, own_means.values, overall))
 
 
 def match(local: MaskedCentroids, centres: MaskedCentroids, extent: Extent, metric: Metric = "euclidean") -> IntArray:
-    """sortHungarian: for every global centroid the local one it is matched with, −1 for none.
+    """Return for every global centroid the local one that it is matched with, −1 for none (sortHungarian).
 
     The total rescaled distance is as small as one-to-one matching allows; an incomparable pair costs more than any
     comparable one, and is not a match.
@@ -35,9 +35,9 @@ def match(local: MaskedCentroids, centres: MaskedCentroids, extent: Extent, metr
 
 
 def blend(old: MaskedCentroids, new: MaskedCentroids, step_size: float) -> MaskedCentroids:
-    """(1 − α) · old + α · new, entry by entry.
+    """Return (1 − α) · old + α · new, entry by entry.
 
-    An entry that nobody reported keeps its old value; one that is known for the first time takes the new value whole.
+    An entry without a report keeps its old value; one that is known for the first time takes the new value.
 
     >>> old = MaskedCentroids.of(np.array([[1.0, 5.0, 0.0]]), np.array([[4.0, 4.0, 0.0]]))
     >>> new = MaskedCentroids.of(np.array([[2.0, 0.0, 7.0]]), np.array([[6.0, 0.0, 6.0]]))
@@ -50,13 +50,13 @@ def blend(old: MaskedCentroids, new: MaskedCentroids, step_size: float) -> Maske
 
 
 def without_own(merged: MaskedCentroids, own: MaskedCentroids, sent: MaskedCentroids) -> MaskedCentroids:
-    r"""What the others say about each entry: ``merged`` without a participant's own part, and ``sent`` where only it knows.
+    r"""Return ``merged`` without a participant's own part, and ``sent`` for entries that only it knows.
 
-    What the others say is their last word, not moved by α: damping is for what a participant says itself.
+    The reports of the others are used as they are, without the step α.
 
-    A participant's rows fit a mean that they are in better than they should, and so hold each other where they are. Where
-    the others have at least as many rows behind an entry as the participant, theirs alone count; where they have fewer, own
-    rows fill up what is missing; where nobody else has any, ``sent`` stays. With counts :math:`n` (own) and :math:`m`
+    A participant's rows fit a mean that includes them better than they should, which keeps them in their clusters. Where the
+    others have at least as many rows behind an entry as the participant, only these count; where they have fewer, own rows
+    make up the difference; where no other participant has any, ``sent`` stays. With counts :math:`n` (own) and :math:`m`
     (others) own rows weigh :math:`\max(0, 1 - m/n)`.
 
     >>> merged = MaskedCentroids.of(np.array([[2.0, 2.0, 2.0]]), np.array([[8.0, 8.0, 8.0]]))
@@ -67,7 +67,7 @@ def without_own(merged: MaskedCentroids, own: MaskedCentroids, sent: MaskedCentr
     others = merged.counts - own.counts
     both = own.seen & (others > 0)
     weight = np.maximum(0.0, 1.0 - others / np.where(own.seen, own.counts, 1.0))
-    # the mean without the own rows, as a step away from the common one: no digits are lost to large sums
+    # the mean without own rows, as a step away from the common one, so that large sums lose no digits
     gap = merged.values - own.values
     theirs = merged.values + gap * own.counts / np.where(both, others, 1.0)
     mine = weight * own.counts
@@ -76,7 +76,7 @@ def without_own(merged: MaskedCentroids, own: MaskedCentroids, sent: MaskedCentr
 
 
 def movement(old: MaskedCentroids, new: MaskedCentroids, extent: Extent) -> float:
-    """The farthest that any centroid moved, as a fraction of the extent; 1 if one gained a feature."""
+    """Return the largest move of any centroid, as a fraction of the extent; 1 if one gained a feature."""
     if _gained(old.seen, new.seen):
         return 1.0
     useful = new.seen & extent.varies

@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 from intarsia.core.blocks import by_rows, cleared
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
-_DENSE = 1 << 23  # memberships that are held as a matrix: 64 MiB
-_TOP = 1000  # rows, in which nearly always every column has a cell
+_DENSE = 1 << 23  # numbers in a dense membership matrix: 64 MiB
+_TOP = 1000  # rows, in which nearly always every column has an observed value
 
 
 @dataclass(frozen=True)
@@ -26,34 +26,34 @@ class MaskedCentroids:
 
     @classmethod
     def of(cls, values: FloatArray, counts: FloatArray) -> MaskedCentroids:
-        """Wrap, with hidden values set to 0 whatever they were."""
+        """Create centroids, with hidden values set to 0."""
         counts = np.asarray(counts, dtype=np.float64)
         return cls(np.where(counts > 0, values, 0.0), counts)
 
     @property
     def seen(self) -> BoolArray:
-        """Which entries are real."""
+        """Which entries are known."""
         return self.counts > 0
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, index: IntArray | BoolArray | slice) -> MaskedCentroids:
-        """The centroids at these positions."""
+        """Return the centroids at these positions."""
         return MaskedCentroids(self.values[index], self.counts[index])
 
     def wider(self, n_features: int) -> MaskedCentroids:
-        """The same with more features at the end, which nobody has seen."""
+        """Return the centroids with more features at the end, which are unknown."""
         more = ((0, 0), (0, n_features - self.values.shape[1]))
         return MaskedCentroids(np.pad(self.values, more), np.pad(self.counts, more))
 
     def with_nan(self) -> FloatArray:
-        """The values as a table would show them: NaN where hidden."""
+        """Return the values, NaN where they are hidden."""
         return np.where(self.seen, self.values, np.nan)
 
 
 def merge(centroids: MaskedCentroids, groups: IntArray, n_groups: int) -> MaskedCentroids:
-    """Weighted mean of each group, feature by feature, over those who see the feature.
+    """Return the weighted mean of each group, feature by feature, over the centroids that know the feature.
 
     The paper prints an unweighted numerator over ``min(1, ·)``; its text asks for a weighted average. Weights are the
     counts, and they are per feature, so that merging in steps (Method A) equals merging at once. Group −1 is ignored.
@@ -64,7 +64,7 @@ def merge(centroids: MaskedCentroids, groups: IntArray, n_groups: int) -> Masked
     """
     member = membership(groups, n_groups) if n_groups * len(groups) <= _DENSE else _sparse(groups, n_groups)
     counts = member @ centroids.counts
-    # sums around the plain mean, not around 0, keep the digits when the values are large and close together
+    # sums around the plain mean, not around 0, lose no digits if values are large and close together
     origin = _plain_mean(centroids, member)
     offsets = np.where(centroids.seen, centroids.values - origin[np.maximum(groups, 0)], 0.0)
     sums = member @ (centroids.counts * offsets)
@@ -72,15 +72,15 @@ def merge(centroids: MaskedCentroids, groups: IntArray, n_groups: int) -> Masked
 
 
 def _plain_mean(centroids: MaskedCentroids, member: FloatArray | csr_array) -> FloatArray:
-    """For each group and feature the unweighted mean of those who see it: close to all of them."""
+    """Return the unweighted mean of each group and feature over the centroids that know it."""
     how_many = member @ centroids.seen
     return np.asarray(member @ np.where(centroids.seen, centroids.values, 0.0) / np.maximum(how_many, 1.0))
 
 
 def centroids_of_rows(rows: FloatArray, observed: BoolArray, labels: IntArray, n_clusters: int) -> MaskedCentroids:
-    """Mean and count of the observed entries of each cluster's rows; label −1 (noise) belongs to none."""
+    """Return mean and count of the observed values of each cluster; negative labels belong to none."""
     sums, counts = np.zeros((n_clusters, rows.shape[1])), np.zeros((n_clusters, rows.shape[1]))
-    # sums around a cell of each column, so that the mean of equal cells is that cell to the last digit
+    # sums around a value of each column, so that the mean of equal values is that value to the last digit
     origin = first_cells(rows, observed)
     for some in by_rows(len(rows), max(rows.shape[1], n_clusters)):
         member, there = membership(labels[some], n_clusters), observed[some]
@@ -90,7 +90,7 @@ def centroids_of_rows(rows: FloatArray, observed: BoolArray, labels: IntArray, n
 
 
 def first_cells(rows: FloatArray, observed: BoolArray) -> FloatArray:
-    """The first cell of every column; of one without any, 0."""
+    """Return the first observed value of every column; 0 if it has none."""
     if not len(rows):
         return np.zeros(rows.shape[1])
     top = observed[:_TOP]
@@ -100,7 +100,7 @@ def first_cells(rows: FloatArray, observed: BoolArray) -> FloatArray:
 
 
 def membership(labels: IntArray, n_clusters: int) -> FloatArray:
-    """1 where a row is in a cluster: clusters by rows."""
+    """Return a matrix of clusters × rows that is 1 where a row is in a cluster."""
     return np.asarray(labels[None, :] == np.arange(n_clusters)[:, None], dtype=np.float64)
 
 
@@ -110,7 +110,7 @@ def _sparse(labels: IntArray, n_clusters: int) -> csr_array:
 
 
 def refill(labels: IntArray, misfit: FloatArray, n_clusters: int) -> IntArray:
-    """Give every empty cluster the worst-fitted member of one that can spare it; label −1 can always be spared.
+    """Move the member with the largest misfit into each empty cluster, unless it is the last of its cluster.
 
     >>> refill(np.array([0, 0, 0]), np.array([0.1, 0.7, 0.2]), 2)
     array([0, 1, 0])

@@ -3,10 +3,10 @@ r"""Rescaled distances between points that see different features (eq:d, eq:d_ma
 .. math:: d_{ij}^S(x, x') = \phi(Mx, Mx') \,/\, \phi(M \max S, M \min S), \quad M = \Omega_i \wedge \Omega_j
 
 A feature that is constant over S adds nothing to either side. Where no shared feature varies, or none is shared, the
-pair is *incomparable*: NaN here, and the caller decides what "ignored" means.
+pair is *incomparable*: its distance is NaN, and the caller decides how to ignore it.
 
 φ is Euclidean by default. ``"manhattan"`` and ``"cosine"`` are built in, and any callable ``phi(u, v) -> float`` of two
-1-d arrays (the shared, varying features of both points) will do. Only distances go through φ: a group's centre is the
+1-d arrays (the shared, varying features of both points) is accepted. Only distances go through φ: a group's centre is the
 mean (the minimiser of squared *Euclidean* distances) whatever φ is.
 """
 
@@ -24,22 +24,22 @@ from intarsia.exceptions import SettingError
 Metric = str | Callable[[FloatArray, FloatArray], float]
 METRICS = ("euclidean", "manhattan", "cosine")
 
-LARGEST = 1e100  # cells beyond it, or spreads below its inverse, cannot be squared and summed safely
-_COSINE_NOISE = 1e-12  # what rounding leaves of the distance between parallel vectors; dividing by it would be noise
-ROUNDING = 1e-13  # relative: what sums of equal numbers in different order leave
+LARGEST = 1e100  # values beyond it, or widths below its inverse, cannot be squared and summed safely
+_COSINE_NOISE = 1e-12  # rounding errors of the distance between parallel vectors, by which nothing may be divided
+ROUNDING = 1e-13  # relative difference of sums of the same numbers in another order
 _FARTHEST = 1e300
-_BLOCK = 1 << 17  # numbers in one temporary array: 1 MiB, which a processor keeps at hand
+_BLOCK = 1 << 17  # numbers in one temporary array: 1 MiB, which stays in the cache of a processor
 
 
 class Extent(NamedTuple):
-    """Entry-wise minimum and maximum over a set of points S (eq:d_max); NaN where nobody in S saw the feature."""
+    """Entry-wise minimum and maximum over a set of points S (eq:d_max); NaN for a feature that no point in S has."""
 
     low: FloatArray
     high: FloatArray
 
     @property
     def width(self) -> FloatArray:
-        """How far S reaches along each feature; 0 where it is constant or unseen."""
+        """The difference of maximum and minimum of each feature; 0 if it is constant or unseen."""
         width = self.high - self.low
         return np.where(np.isnan(width), 0.0, width)
 
@@ -47,13 +47,11 @@ class Extent(NamedTuple):
     def varies(self) -> BoolArray:
         """Which features vary by more than rounding."""
         size = np.maximum(np.abs(self.low), np.abs(self.high))
-        return np.asarray(
-            self.high - self.low > np.maximum(ROUNDING * size, 1 / LARGEST)
-        )  # NaN is no more than anything
+        return np.asarray(self.high - self.low > np.maximum(ROUNDING * size, 1 / LARGEST))  # False for NaN
 
 
 def extent_of(values: FloatArray, seen: BoolArray) -> Extent:
-    """Entry-wise minimum and maximum of the seen entries.
+    """Return the entry-wise minimum and maximum of the seen entries.
 
     >>> extent_of(np.array([[1.0, 5.0], [3.0, 7.0]]), np.array([[True, False], [True, False]])).width
     array([2., 0.])
@@ -69,14 +67,14 @@ def extent_of(values: FloatArray, seen: BoolArray) -> Extent:
 
 
 def check_metric(metric: Metric) -> Metric:
-    """Pass a known metric on, refuse an unknown one by name."""
+    """Return the metric if it is known; raise an error otherwise."""
     if callable(metric) or (isinstance(metric, str) and metric in METRICS):
         return metric
     raise SettingError(f"metric must be one of {METRICS} or a callable phi(u, v) -> float. Got {metric!r} instead.")
 
 
 def phi_of_pairs(x: FloatArray, y: FloatArray, shared: BoolArray, metric: Metric) -> FloatArray:
-    """φ(Mx, My) for arrays that broadcast against each other along all but the last axis, M given by ``shared``."""
+    """Return φ(Mx, My) for arrays that broadcast against each other along all but the last axis, M given by ``shared``."""
     if metric == "euclidean":
         return np.asarray(np.sqrt(np.square(np.where(shared, x - y, 0.0)).sum(axis=-1)))
     if metric == "manhattan":
@@ -106,14 +104,20 @@ def _call(metric: Callable[[FloatArray, FloatArray], float], u: FloatArray, v: F
     except Exception as error:
         raise SettingError(f"the callable metric failed with a {type(error).__name__} on {len(u)} features.") from error
     if not 0 <= distance < np.inf:
-        raise SettingError("the callable metric must return a finite number from 0 for any two points; it did not.")
+        raise SettingError("the callable metric must return a finite number of at least 0 for any two points.")
     return distance
 
 
 def rescaled_distances(
-    x: FloatArray, seen_x: BoolArray, y: FloatArray, seen_y: BoolArray, extent: Extent, metric: Metric = "euclidean"
+    x: FloatArray,
+    seen_x: BoolArray,
+    y: FloatArray,
+    seen_y: BoolArray,
+    extent: Extent,
+    metric: Metric = "euclidean",
+    block_values: int = _BLOCK,
 ) -> FloatArray:
-    """All d(x, y), rows of x by rows of y, rescaled by what S reaches over the features both see (eq:d).
+    """Return all d(x, y), rows of x by rows of y, rescaled by the width of S over the features that both have (eq:d).
 
     Computed from differences, not from expanded squares, so that two equal points are at distance zero exactly.
 
@@ -124,7 +128,7 @@ def rescaled_distances(
     """
     seen_x, seen_y = seen_x & extent.varies, seen_y & extent.varies
     result = np.full((len(x), len(y)), np.nan)
-    for rows, columns in _blocks(len(x), len(y), x.shape[1]):
+    for rows, columns in _blocks(len(x), len(y), x.shape[1], block_values):
         shared = seen_x[rows, None, :] & seen_y[None, columns, :]
         distance = phi_of_pairs(x[rows, None, :], y[None, columns, :], shared, metric)
         largest = phi_of_pairs(extent.high, extent.low, shared, metric)
@@ -132,9 +136,9 @@ def rescaled_distances(
     return result
 
 
-def _blocks(n: int, m: int, d: int) -> Iterator[tuple[slice, slice]]:
-    width = max(1, min(m, _BLOCK // max(d, 1)))
-    height = max(1, _BLOCK // max(width * d, 1))
+def _blocks(n: int, m: int, d: int, block_values: int) -> Iterator[tuple[slice, slice]]:
+    width = max(1, min(m, block_values // max(d, 1)))
+    height = max(1, block_values // max(width * d, 1))
     for top in range(0, n, height):
         for left in range(0, m, width):
             yield slice(top, top + height), slice(left, left + width)
@@ -143,7 +147,7 @@ def _blocks(n: int, m: int, d: int) -> Iterator[tuple[slice, slice]]:
 def distances_to_centres(
     rows: FloatArray, observed: BoolArray, centres: FloatArray, known: BoolArray, extent: Extent, metric: Metric
 ) -> FloatArray:
-    """Rescaled distances from many rows to a few centres: :func:`rescaled_distances`, by matrix products if Euclidean.
+    """Return :func:`rescaled_distances` from many rows to a few centres, by matrix products if Euclidean.
 
     Expanded squares lose digits far from the origin, hence the shift to the middle of S first.
     """
@@ -152,7 +156,7 @@ def distances_to_centres(
     result = np.full((len(rows), len(centres)), np.nan)
     for some in by_rows(*rows.shape):
         squared, reach = masked_squares(rows[some], observed[some], centres, known & extent.varies, extent)
-        with np.errstate(over="ignore"):  # huge rows and tiny extents: as far as a number can say
+        with np.errstate(over="ignore"):  # huge rows and tiny extents
             np.divide(squared, reach, out=result[some], where=reach > 0)
     np.minimum(result, _FARTHEST, out=result)
     np.sqrt(result, out=result)
@@ -162,7 +166,7 @@ def distances_to_centres(
 def masked_squares(
     rows: FloatArray, observed: BoolArray, centres: FloatArray, known: BoolArray, extent: Extent
 ) -> tuple[FloatArray, FloatArray]:
-    """Σ (x − c)² and Σ width² over the features that the row has and the centre knows, by matrix products."""
+    """Return Σ (x − c)² and Σ width² over the features that the row has and the centre knows, by matrix products."""
     middle = np.nan_to_num((extent.low + extent.high) / 2, nan=0.0)
     k, complete = known.astype(np.float64), bool(observed.all())
     x = cleared(rows - middle, observed)
@@ -197,7 +201,7 @@ def misfit_of_rows(closest: FloatArray, observed: BoolArray, extent: Extent, met
 
 
 def nearest(distances: FloatArray) -> IntArray:
-    """Index of the smallest distance in each row, the first of equals; −1 where every centre is incomparable."""
+    """Return the index of the smallest distance in each row, the first of equals; −1 if every centre is incomparable."""
     filled = np.where(np.isnan(distances), np.inf, distances)
     chosen = filled.argmin(axis=1) if filled.shape[1] else np.zeros(len(filled), dtype=np.intp)
     possible = np.isfinite(filled).any(axis=1)
@@ -207,10 +211,10 @@ def nearest(distances: FloatArray) -> IntArray:
 def nearest_centre(
     rows: FloatArray, observed: BoolArray, centres: FloatArray, known: BoolArray, extent: Extent, metric: Metric
 ) -> IntArray:
-    """The nearest centre of each row.
+    """Return the nearest centre of each row.
 
-    Where nothing that varies can be compared, all centres are as near and the first is taken; where the row has no
-    feature that any centre knows, the answer is −1.
+    If no varying feature can be compared, all centres are equally near and the first is taken; if no centre knows any
+    feature of the row, the result is −1.
     """
     return choose_centre(distances_to_centres(rows, observed, centres, known, extent, metric), observed, known)
 

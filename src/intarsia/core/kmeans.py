@@ -122,7 +122,7 @@ class _FarRow(NamedTuple):
     at: int
     distance: float
     cells: FloatArray
-    there: FloatArray | None
+    mask: FloatArray | None
 
 
 def _refill(rows: Rows, near: Nearest, labels: IntArray, tally: Tally) -> None:
@@ -141,7 +141,7 @@ def _refill(rows: Rows, near: Nearest, labels: IntArray, tally: Tally) -> None:
         for row in farthest:
             old = int(labels[row.at])
             if tally.sizes[old] > 1:
-                tally.move(row.cells, row.there, old, int(k))
+                tally.move(row.cells, row.mask, old, int(k))
                 labels[row.at] = k
                 break
 
@@ -156,7 +156,7 @@ def _farthest(rows: list[_FarRow], piece: Piece, distance: FloatArray, most: int
             piece.at.start + int(k),
             float(distance[k]),
             piece.cells[:, k].copy(),
-            None if piece.there is None else piece.there[:, k].copy(),
+            None if piece.mask is None else piece.mask[:, k].copy(),
         )
         for k in order
     ]

@@ -1,11 +1,11 @@
-r"""Soft memberships: each cluster as a Gaussian with independent features, over whatever a row has.
+r"""Soft memberships: each cluster as a Gaussian with independent features, over the observed values of a row.
 
 .. math:: p_k(x) \propto \pi_k \prod_{m \text{ observed in } x} \mathcal{N}(x_m; c_{k,m}, v_{k,m})
 
-A cluster that has never seen a feature says nothing about it: it takes the average likelihood of those that have. Variances
-are drawn towards the feature's variance within clusters, as if :data:`PRIOR` rows had shown that one, so that a cluster of
-a few rows is not too sure of itself; and :data:`RIDGE` of the typical variance of all features is added, so that a feature
-that hardly ever varies does not decide alone when it once does.
+A cluster that does not know a feature takes the average likelihood of those that do. Variances are shrunk towards the
+feature's variance within clusters, with the weight of :data:`PRIOR` rows, so that a cluster of a few rows is not too narrow;
+and :data:`RIDGE` times the typical variance of all features is added, so that a feature that hardly varies does not decide
+alone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 PRIOR = 5.0
 RIDGE = 0.3
-SMALLEST = 1e-6  # of the overall variance: a feature that never varies inside a cluster still has a width
-FARTHEST = 1e12  # widths; beyond it all clusters are as far
+SMALLEST = 1e-6  # of the overall variance: the width of a feature that is constant inside a cluster
+FARTHEST = 1e12  # widths, beyond which all clusters are equally far
 
 
 class Mixture(NamedTuple):
     """Every cluster as a Gaussian. ``overall`` and ``width`` are each feature's mean and spread over all clusters; means and
-    variances are in units of them. ``seen`` tells what is known from what stands in, and ``squares`` are the variances
-    without the ridge.
+    variances are in units of them. ``seen`` marks known entries, and ``squares`` are the variances without the ridge.
     """
 
     means: FloatArray
@@ -40,7 +39,7 @@ class Mixture(NamedTuple):
     width: FloatArray
 
     def on(self, features: IntArray) -> Mixture:
-        """The same clusters over some of the features."""
+        """Return the clusters over a selection of features."""
         return Mixture(
             self.means[:, features],
             self.variances[:, features],
@@ -53,9 +52,9 @@ class Mixture(NamedTuple):
 
 
 def likeliest(mixture: Mixture, rows: FloatArray, observed: BoolArray, varies: BoolArray) -> IntArray:
-    """The cluster that each row most likely belongs to; −1 where a row has no cell that any cluster knows.
+    """Return the most likely cluster of each row; −1 if no cluster knows any of its values.
 
-    Only features that vary tell clusters apart; a row without any of them belongs to the largest.
+    Only features that vary are used; a row without any of them belongs to the largest cluster.
     """
     known = (observed & mixture.seen.any(axis=0)).any(axis=1)
     return np.where(known, log_memberships(mixture, rows, observed & varies).argmax(axis=1), -1)
@@ -64,7 +63,7 @@ def likeliest(mixture: Mixture, rows: FloatArray, observed: BoolArray, varies: B
 def pooled_squares(
     parts: MaskedCentroids, squares: FloatArray, groups: IntArray, centres: MaskedCentroids
 ) -> FloatArray:
-    """Sums of squares around ``centres``, from sums of squares of parts around their own means."""
+    """Return sums of squares around ``centres``, from sums of squares of parts around their own means."""
     membership = (groups[None, :] == np.arange(len(centres))[:, None]).astype(np.float64)
     offset = np.where(parts.seen, parts.values - centres.values[groups], 0.0)
     return np.asarray(membership @ (np.where(parts.seen, squares, 0.0) + parts.counts * np.square(offset)))
@@ -73,7 +72,7 @@ def pooled_squares(
 def mixture_of(
     centroids: MaskedCentroids, variances: FloatArray, cells: FloatArray, sizes: FloatArray, ridge: float = RIDGE
 ) -> Mixture:
-    """From centroids, variances with the number of cells behind each, and the sizes of the clusters."""
+    """Return the mixture from centroids, variances with their numbers of values, and the sizes of the clusters."""
     overall = merge(centroids, np.zeros(len(centroids), dtype=np.intp), 1).values[0]
     offset = np.where(centroids.seen, centroids.values - overall, 0.0)
     total = np.maximum(cells.sum(axis=0), 1.0)
@@ -88,14 +87,14 @@ def mixture_of(
     known = cells.sum(axis=0) > 0
     typical = float(within[known].mean()) if known.any() else 0.0
     shares = np.maximum(np.asarray(sizes, dtype=np.float64), 1e-12)
-    with np.errstate(over="ignore"):  # a feature of minute units beside one of huge ones says nothing
+    with np.errstate(over="ignore"):  # a feature in tiny units beside one in huge units is ignored
         more = np.minimum(ridge * typical / np.square(unit), FARTHEST)
     wider = squares + np.where(centroids.seen, more, 0.0)
     return Mixture(offset / unit, wider, squares, centroids.seen, shares / shares.sum(), overall, width)
 
 
 def log_memberships(mixture: Mixture, rows: FloatArray, observed: BoolArray) -> FloatArray:
-    """Log p_k for every row and cluster; a row without any cell gets the shares. Features without width say nothing."""
+    """Return log p_k for every row and cluster: the shares if a row has no value. Features without width are ignored."""
     result = np.empty((len(rows), len(mixture.means)))
     for some in by_rows(*rows.shape):
         result[some] = _log_memberships(mixture, rows[some], observed[some])
@@ -123,7 +122,7 @@ def _log_memberships(mixture: Mixture, rows: FloatArray, observed: BoolArray) ->
 
 
 def _one_feature(mixture: Mixture, x: FloatArray, m: int) -> FloatArray:
-    """log-likelihoods of one feature that some clusters have never seen."""
+    """Return log-likelihoods of one feature that some clusters do not know."""
     known, v = mixture.seen[:, m], mixture.variances[:, m]
     own = -0.5 * (np.square(x[:, None] - mixture.means[None, :, m]) / v + np.log(v))
     shares = np.log(mixture.weights[known] / mixture.weights[known].sum())
@@ -132,9 +131,9 @@ def _one_feature(mixture: Mixture, x: FloatArray, m: int) -> FloatArray:
 
 
 def expected(mixture: Mixture, memberships: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """For every row and feature the expected value and its standard deviation, given the memberships.
+    """Return the expected value of every row and feature and its standard deviation, given the memberships.
 
-    A cluster that has never seen a feature expects what is usual.
+    A cluster that does not know a feature expects its overall mean.
     """
     mean = memberships @ mixture.means
     second = memberships @ (mixture.squares + np.square(mixture.means))

@@ -34,20 +34,20 @@ _ARRAYS = 4  # of the size of a piece, that one pass has in the cache of a proce
 class Piece(NamedTuple):
     """Some rows of a table: an array of features × rows, less the table's ``offset``; 0 where a value is missing.
 
-    ``at`` is their position in the table; ``there`` is 1 for an observed and 0 for a missing value, None if none is missing.
+    ``at`` is their position in the table; ``mask`` is 1 where a value is observed and 0 where not, None if all are.
     A piece is valid until the next one is read, and must not be changed.
     """
 
     at: slice
     cells: FloatArray
-    there: FloatArray | None
+    mask: FloatArray | None
 
     @property
     def observed(self) -> BoolArray:
         """Rows × features: which values are observed."""
-        if self.there is None:
+        if self.mask is None:
             return np.ones(self.cells.shape[::-1], dtype=np.bool_)
-        return np.asarray(self.there.T > 0)
+        return np.asarray(self.mask.T > 0)
 
 
 class Rows(Protocol):
@@ -206,7 +206,7 @@ class Nearest:
         members, score = self._best(piece)
         cells = piece.cells if self._varies.all() else piece.cells[self._varies]
         comparable = np.ones(len(score), dtype=np.bool_)
-        if piece.there is not None or not self._varies.any():
+        if piece.mask is not None or not self._varies.any():
             comparable = np.asarray(piece.observed.T[self._varies].any(axis=0))
         misfit = np.maximum(np.einsum("ij,ij->j", cells, cells) - 2.0 * score, 0.0)
         return Found(self._labels(piece, members), misfit, comparable)
@@ -225,7 +225,7 @@ class Nearest:
     def _best(self, piece: Piece) -> tuple[FloatArray, FloatArray]:
         """The membership matrix, and the score of each row with its nearest centre."""
         score = (piece.cells.T @ self._towards).T
-        halves = self._halves.sum(axis=0)[:, None] if piece.there is None else (piece.there.T @ self._halves).T
+        halves = self._halves.sum(axis=0)[:, None] if piece.mask is None else (piece.mask.T @ self._halves).T
         score = np.subtract(score, halves, order="C")
         highest = score.max(axis=0)
         best = score == highest  # faster than to look for the position of the largest
@@ -235,7 +235,7 @@ class Nearest:
 
     def _labels(self, piece: Piece, members: FloatArray) -> IntArray:
         labels = self.numbers(members)
-        if piece.there is not None or not self._known.all():
+        if piece.mask is not None or not self._known.all():
             labels[~piece.observed[:, self._known].any(axis=1)] = -1
         return labels
 
@@ -253,19 +253,19 @@ class Tally:
         """Add the rows of a piece; ``members`` is 1 where a row is in a cluster, clusters × rows."""
         n_rows = members.sum(axis=1)
         self._sums += members @ piece.cells.T
-        self.counts += n_rows[:, None] if piece.there is None else members @ piece.there.T
+        self.counts += n_rows[:, None] if piece.mask is None else members @ piece.mask.T
         self.sizes += n_rows.astype(np.intp)
 
     def add_labels(self, piece: Piece, labels: IntArray) -> None:
         """Add the rows of a piece by their labels; negative labels belong to no cluster."""
         self.add(piece, membership(labels, len(self.sizes)))
 
-    def move(self, cells: FloatArray, there: FloatArray | None, old: int, new: int) -> None:
+    def move(self, cells: FloatArray, mask: FloatArray | None, old: int, new: int) -> None:
         """Move one row from a cluster to another."""
         for k, sign in ((old, -1), (new, 1)):
             self.sizes[k] += sign
             self._sums[k] += sign * cells
-            self.counts[k] += sign if there is None else sign * there
+            self.counts[k] += sign if mask is None else sign * mask
 
     def centroids(self) -> MaskedCentroids:
         """The mean of each cluster."""
@@ -311,11 +311,11 @@ def squares_around(rows: Rows, centres: MaskedCentroids, label: Labeller) -> Squ
         sizes += n_rows
         residuals = shifted.take(own, axis=0, mode="clip")  # rows of no cluster are in no sum
         np.subtract(piece.cells.T, residuals, out=residuals)
-        if piece.there is None:
+        if piece.mask is None:
             counts += n_rows[:, None]
         else:
-            residuals *= piece.there.T
-            counts += members @ piece.there.T
+            residuals *= piece.mask.T
+            counts += members @ piece.mask.T
         squares += members @ np.square(residuals, out=residuals)
     seen = centres.seen
     return Squares(labels, sizes.astype(np.intp), np.where(seen, counts, 0.0), np.where(seen, squares, 0.0))

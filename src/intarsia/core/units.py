@@ -1,11 +1,11 @@
-r"""Common units for everybody's columns, from what each participant can say about a column without showing a row.
+r"""Common units of all columns, from statistics that participants compute of their columns.
 
 .. math:: \tilde x_m = (x_m - \text{shift}_m) / \text{scale}_m
 
 ``"standard"`` takes the mean and the standard deviation, pooled exactly from counts, means and sums of squares (Chan),
-``"minmax"`` the smallest and largest cell; ``"robust"`` the median and the interquartile range, from a mixture of
-everybody's quantiles. An indicator ``column=level`` is divided by √2, so that two rows with different levels, which differ
-in two indicators, are one unit apart.
+``"minmax"`` the smallest and largest value; ``"robust"`` the median and the interquartile range, from a mixture of
+all participants' quantiles. An indicator ``column=level`` is divided by √2, so that two rows with different levels, which
+differ in two indicators, are one unit apart.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from intarsia.core.types import BoolArray, FloatArray, IntArray
 SCALES = ("auto", None, "standard", "minmax", "robust")
 QUANTILES = np.linspace(0.05, 0.95, 19)
 NORMAL_QUARTILES = 1.3489795003921634  # the interquartile range of a standard normal variable
-FAR_APART = 10.0  # standard deviations so many times the typical one: other units
+FAR_APART = 10.0  # a standard deviation this many times the typical one is taken for other units
 _MISMATCH = np.sqrt(2.0)
 
 
@@ -65,9 +65,9 @@ class CommonUnits(NamedTuple):
 
 
 def in_units(cells: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
-    """(x − shift) / scale, and no farther out than can be squared and summed, in one new array.
+    """Return (x − shift) / scale in a new array, clipped to numbers that can be squared and summed.
 
-    Units that others choose must not be refused because of a cell: whether they are would tell of it.
+    Units that a coordinator sends must not be refused because of a value: the refusal would disclose it.
     """
     result = cells - shift
     result /= scale
@@ -88,9 +88,8 @@ def _joined(parts: Sequence[FloatArray | None]) -> Any:
 
 def _statistics_of(rows: FloatArray, observed: BoolArray, way: str | None) -> Statistics:
     count = observed.sum(axis=0).astype(np.float64)
-    held = np.where(observed, rows, 0.0)
-    mean = held.sum(axis=0) / np.maximum(count, 1.0)
-    # a second pass, because the first mean of huge numbers is off by a rounding
+    mean = np.where(observed, rows, 0.0).sum(axis=0) / np.maximum(count, 1.0)
+    # a second pass, because the first mean of huge numbers has a rounding error
     mean = mean + np.where(observed, rows - mean, 0.0).sum(axis=0) / np.maximum(count, 1.0)
     m2 = np.square(np.where(observed, rows - mean, 0.0)).sum(axis=0)
     if way == "minmax":
@@ -99,13 +98,13 @@ def _statistics_of(rows: FloatArray, observed: BoolArray, way: str | None) -> St
     if way == "robust":
         quantiles = np.nanquantile(np.where(observed, rows, np.nan), QUANTILES, axis=0) if rows.size else np.zeros(0)
         quantiles = quantiles.reshape(len(QUANTILES), rows.shape[1])
-        # between equal cells rounding may step back by a last digit
+        # between equal values rounding may step back by a last digit
         return Statistics(count, mean, m2, quantiles=np.maximum.accumulate(quantiles, axis=0))
     return Statistics(count, mean, m2)
 
 
 def pool(parts: Sequence[tuple[IntArray, HasStatistics]], n_features: int) -> Statistics:
-    """Everybody's statistics as if of one table; each part comes with where its features stand in the union."""
+    """Return the statistics of all tables together; each part comes with the positions of its features in the union."""
     count, mean, m2 = (np.zeros(n_features) for _ in range(3))
     low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
     for index, mine in parts:
@@ -125,7 +124,7 @@ def pool(parts: Sequence[tuple[IntArray, HasStatistics]], n_features: int) -> St
 
 
 def _pooled_quantiles(parts: Sequence[tuple[IntArray, HasStatistics]], n_features: int) -> FloatArray:
-    """Quantiles of the mixture of everybody's distribution functions, each linear between its own quantiles."""
+    """Return quantiles of the mixture of all distribution functions, each linear between its own quantiles."""
     result = np.zeros((len(QUANTILES), n_features))
     of_feature: Mapping[int, list[tuple[FloatArray, float]]] = {m: [] for m in range(n_features)}
     for index, part in parts:
@@ -153,7 +152,7 @@ def _mixture_quantiles(quantiles: Sequence[FloatArray], counts: FloatArray) -> F
 
 
 def _right(knots: FloatArray, levels: FloatArray, at: FloatArray) -> FloatArray:
-    """A distribution function, linear between its quantiles; where several of them are equal it jumps, to the last."""
+    """Return a distribution function, linear between its quantiles; it jumps where several of them are equal."""
     last = np.searchsorted(knots, at, side="right") - 1
     inside = (last >= 0) & (last < len(knots) - 1)
     k = np.clip(last, 0, len(knots) - 2)
@@ -163,17 +162,17 @@ def _right(knots: FloatArray, levels: FloatArray, at: FloatArray) -> FloatArray:
 
 
 def _left(knots: FloatArray, levels: FloatArray, at: FloatArray) -> FloatArray:
-    """The same from below: before it jumps."""
+    """Return the distribution function as its limit from below."""
     return 1.0 - _right(-knots[::-1], 1.0 - levels[::-1], -at)
 
 
 def own_units(indicators: BoolArray) -> CommonUnits:
-    """Everybody's own units: only indicators are divided, as always."""
+    """Return the units of the table: only indicators are divided."""
     return CommonUnits(np.zeros(len(indicators)), np.where(indicators, _MISMATCH, 1.0), None)
 
 
 def choose_units(statistics: Statistics, way: str | None, indicators: BoolArray) -> CommonUnits:
-    """Shift and scale of every feature; ``"auto"`` is ``"standard"`` where units differ, and none where not."""
+    """Return shift and scale of every feature; ``"auto"`` is ``"standard"`` if units differ, and None otherwise."""
     d = len(indicators)
     if way == "auto":
         way = "standard" if units_differ(statistics, indicators) else None
@@ -185,7 +184,7 @@ def choose_units(statistics: Statistics, way: str | None, indicators: BoolArray)
         shift, scale = statistics.low, statistics.high - statistics.low
     elif way == "robust" and statistics.quantiles is not None:
         first, middle, third = (statistics.quantiles[np.searchsorted(QUANTILES, q - 1e-9)] for q in (0.25, 0.5, 0.75))
-        # where half of all cells are the same, quartiles say nothing
+        # if half of all values are equal, quartiles may be equal too
         shift, scale = middle, np.where(third > first, third - first, NORMAL_QUARTILES * deviation)
     else:
         assert way is None
@@ -195,16 +194,16 @@ def choose_units(statistics: Statistics, way: str | None, indicators: BoolArray)
 
 
 def _deviation(statistics: Statistics) -> FloatArray:
-    """Standard deviations; 0 where cells differ by no more than rounding does, which must not be blown up."""
+    """Return standard deviations; 0 where values differ by rounding errors only."""
     deviation = np.sqrt(statistics.m2 / np.maximum(statistics.count, 1.0))
     return np.where(deviation > np.maximum(1 / LARGEST, ROUNDING * np.abs(statistics.mean)), deviation, 0.0)
 
 
 def units_differ(statistics: Statistics, indicators: BoolArray) -> bool:
-    """Whether the largest standard deviation is over ten times the median one (of an even number, the smaller of the two).
+    """Return whether the largest standard deviation is over ten times the median (the lower one of an even number).
 
-    Beside numbers, categories have other units by nature. Features that never vary have none. Small deviations are no sign:
-    a pixel at the rim hardly ever varies, and a feature in which no cluster differs varies less than others.
+    Numbers beside categories have different units. Constant features are ignored. Small deviations are not evidence: a pixel
+    at the edge of an image hardly varies, and a feature in which clusters do not differ varies less than others.
     """
     deviation = _deviation(statistics)
     varying = deviation[(deviation > 0) & ~indicators]

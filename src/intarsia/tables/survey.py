@@ -1,9 +1,10 @@
-"""The first pass over a table: what its columns hold, or what stands in the way of taking part."""
+"""The first pass over a source: the statistics of its columns, or the reasons why it cannot be used."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,17 @@ from intarsia.tables.sample import LIMITS, Limits
 from intarsia.tables.source import TEXT, Source, batch_columns, numbers_of, words_of
 from intarsia.tables.streamed import StreamedTable
 
-_MANY_LEVELS = 20 * MOST_LEVELS  # after which nobody counts on
+_MANY_LEVELS = 20 * MOST_LEVELS  # after which levels are no longer counted
 
 
 class _Numbers:
-    """Count, mean, sum of squares and extremes of one column, batch by batch (Chan)."""
+    """Count, mean, sum of squared deviations and extremes of one column, batch by batch (Chan)."""
 
     def __init__(self) -> None:
         self.count, self.mean, self.m2, self.low, self.high = 0.0, 0.0, 0.0, np.inf, -np.inf
 
     def add(self, cells: FloatArray) -> int:
-        """How many cells were filled."""
+        """Add the values of a batch, and return the number of observed ones."""
         low = cells.min(initial=np.inf)
         if np.isnan(low):
             cells = cells[~np.isnan(cells)]
@@ -52,14 +53,14 @@ class _Numbers:
 
 
 def open_stream(source: Source, owner: str, missing: str = "observed", limits: Limits = LIMITS) -> StreamedTable:
-    """Go through a table once: what its columns hold, or what stands in the way of taking part."""
+    """Read a source once and return its statistics and sample; raise an error if it cannot be used."""
     check_names(source.columns, owner)
     n_rows = len(source)
     check_not_empty(owner, n_rows, len(source.columns))
     survey = _Survey(source, owner, limits)
     if refused := survey.refused():
         raise unusable_columns({owner: refused})
-    survey.go()
+    survey.read()
     if refused := survey.refused():
         raise unusable_columns({owner: refused})
     table = survey.table()
@@ -71,32 +72,27 @@ def open_stream(source: Source, owner: str, missing: str = "observed", limits: L
 
 
 def kinds_in(source: Source, owner: str) -> dict[str, str]:
-    """By column "numbers", "categories", or what stands in the way of either, after a pass over columns of words."""
+    """Return by column "numbers", "categories", or the reason why it is neither, after a pass over columns of text."""
     survey = _Survey(source, owner)
-    survey.go(survey.words)
+    survey.read(list(survey.levels))
     return survey.kinds | survey.refused()
 
 
 class _Survey:
-    """The first pass."""
+    """The state of the first pass."""
 
     def __init__(self, source: Source, owner: str, limits: Limits = LIMITS) -> None:
         self._texts = {name for name, kind in source.kinds.items() if kind == TEXT}
         self.kinds = kinds = {name: CATEGORIES if kind == TEXT else kind for name, kind in source.kinds.items()}
         self._source, self._owner = source, owner
         self._numbers = {name: _Numbers() for name, kind in kinds.items() if kind == NUMBERS}
-        self._words: dict[str, Counter[str]] = {name: Counter() for name, kind in kinds.items() if kind == CATEGORIES}
+        self.levels: dict[str, Counter[str]] = {name: Counter() for name, kind in kinds.items() if kind == CATEGORIES}
         self._limits, self._drawn = limits, limits.drawn(len(source), len(kinds))
-        self._kept: dict[str, list[Any]] = {name: [] for name in kinds}
-        self._top = self._blank = 0
+        self._sampled: dict[str, list[Any]] = {name: [] for name in kinds}
+        self._n_read = self._n_blank = 0
 
-    @property
-    def words(self) -> list[str]:
-        """The columns of words."""
-        return list(self._words)
-
-    def go(self, columns: Sequence[str] | None = None) -> None:
-        """Through all rows, or through all rows of some columns."""
+    def read(self, columns: Sequence[str] | None = None) -> None:
+        """Read all rows, of all columns or of these."""
         if columns is not None:
             self._numbers = {name: each for name, each in self._numbers.items() if name in columns}
         if columns is None or columns:
@@ -104,73 +100,70 @@ class _Survey:
                 self._add(batch)
 
     def _add(self, batch: Any) -> None:
-        held = batch_columns(batch)
-        n = len(next(iter(held.values())))
-        first, last = np.searchsorted(self._drawn, [self._top, self._top + n])
-        drawn = self._drawn[first:last] - self._top
-        empty: list[Callable[[], BoolArray]] = []
-        whole = False
+        arrays = batch_columns(batch)
+        n = len(next(iter(arrays.values())))
+        first, last = np.searchsorted(self._drawn, [self._n_read, self._n_read + n])
+        drawn = self._drawn[first:last] - self._n_read
+        missing: list[Callable[[], BoolArray]] = []
+        has_complete_column = False
         for name, numbers in self._numbers.items():
-            cells = numbers_of(held[name])
-            whole = numbers.add(cells) == n or whole
-            self._kept[name].append(cells[drawn])
-            empty.append(lambda cells=cells: np.isnan(cells))  # type: ignore[misc]
-        for name, counts in self._words.items():
-            found = words_of(held[name])
+            values = numbers_of(arrays[name])
+            has_complete_column = numbers.add(values) == n or has_complete_column
+            self._sampled[name].append(values[drawn])
+            missing.append(partial(np.isnan, values))
+        for name, counts in self.levels.items():
+            words = words_of(arrays[name])
             if len(counts) <= _MANY_LEVELS:
-                times = np.bincount(found.codes[found.codes >= 0], minlength=len(found.levels))
-                counts.update({word: n for word, n in zip(found.levels, times.tolist(), strict=True) if n})
-            whole = whole or bool((found.codes >= 0).all())
-            self._kept[name].append([None if code < 0 else found.levels[code] for code in found.codes[drawn]])
-            empty.append(lambda codes=found.codes: codes < 0)  # type: ignore[misc]
-        if not whole:
-            self._blank += int(np.logical_and.reduce([each() for each in empty]).sum())
-        self._top += n
+                times = np.bincount(words.codes[words.codes >= 0], minlength=len(words.levels))
+                counts.update({level: k for level, k in zip(words.levels, times.tolist(), strict=True) if k})
+            has_complete_column = has_complete_column or bool((words.codes >= 0).all())
+            self._sampled[name].append([None if code < 0 else words.levels[code] for code in words.codes[drawn]])
+            missing.append(partial(np.less, words.codes, 0))
+        if not has_complete_column:
+            self._n_blank += int(np.logical_and.reduce([each() for each in missing]).sum())
+        self._n_read += n
 
     def table(self) -> StreamedTable:
-        owner, names = self._owner, sorted(self._numbers)
-        of = [self._numbers[name] for name in names]
-        low, high = (np.array([getattr(each, side) for each in of], dtype=np.float64) for side in ("low", "high"))
-        huge = np.array(
-            [each.low <= each.high and not max(-each.low, each.high) <= LARGEST for each in of], dtype=np.bool_
+        """Return the result of the pass; raise an error if values are too large or too close together."""
+        names = sorted(self._numbers)
+        columns = [self._numbers[name] for name in names]
+        count, mean, m2, low, high = (
+            np.array([getattr(column, part) for column in columns], dtype=np.float64)
+            for part in ("count", "mean", "m2", "low", "high")
         )
-        nothing = low > high
-        low[nothing], high[nothing] = np.nan, np.nan
+        huge = (low <= high) & ~(np.maximum(-low, high) <= LARGEST)
+        low[low > high] = high[low > high] = np.nan
         with np.errstate(invalid="ignore"):
-            check_magnitudes(owner, names, huge, np.nan_to_num(high - low, nan=0.0))
-        count, mean, m2 = (
-            np.array([getattr(each, part) for each in of], dtype=np.float64) for part in ("count", "mean", "m2")
-        )
-        given = self._source.columns
-        values = (
-            np.column_stack([np.concatenate(self._kept[name]) for name in names])
-            if names
-            else np.empty((len(self._drawn), 0))
-        )
-        categories = {}
-        for name in sorted(self._words):
-            levels = tuple(sorted(self._words[name]))
-            position = {level: k for k, level in enumerate(levels)}
-            cells = [-1 if word is None else position[word] for part in self._kept[name] for word in part]
-            categories[name] = Category(levels, np.array(cells, dtype=np.intp))
-        sample = Table(owner, tuple(names), given, np.ascontiguousarray(values), ~np.isnan(values), categories)
+            check_magnitudes(self._owner, names, huge, np.nan_to_num(high - low, nan=0.0))
         return StreamedTable(
             self._source,
-            owner,
+            self._owner,
             tuple(names),
-            given,
+            self._source.columns,
             Statistics(count, mean, m2, low, high),
-            {name: dict(self._words[name]) for name in sorted(self._words)},
-            self._blank,
+            {name: dict(self.levels[name]) for name in sorted(self.levels)},
+            self._n_blank,
             self._drawn,
-            sample,
+            self._sample(names),
             self._limits,
         )
 
+    def _sample(self, names: Sequence[str]) -> Table:
+        values = np.empty((len(self._drawn), len(names)))
+        for at, name in enumerate(names):
+            values[:, at] = np.concatenate(self._sampled[name])
+        categories = {}
+        for name in sorted(self.levels):
+            levels = tuple(sorted(self.levels[name]))
+            code = {None: -1} | {level: k for k, level in enumerate(levels)}
+            codes = [code[level] for part in self._sampled[name] for level in part]
+            categories[name] = Category(levels, np.array(codes, dtype=np.intp))
+        return Table(self._owner, tuple(names), self._source.columns, values, ~np.isnan(values), categories)
+
     def refused(self) -> dict[str, str]:
-        """Columns that are neither numbers nor categories, as far as is known by now, and why."""
-        found = {name: kind for name, kind in self.kinds.items() if kind not in {NUMBERS, CATEGORIES}}
-        for name, counts in self._words.items():
-            if problem := why_not_levels(counts, texts=name in self._texts):
-                found[name] = problem
-        return found
+        """Return the columns that are known to be neither numbers nor categories, and why."""
+        reasons = {name: kind for name, kind in self.kinds.items() if kind not in {NUMBERS, CATEGORIES}}
+        for name, counts in self.levels.items():
+            if reason := why_not_levels(counts, texts=name in self._texts):
+                reasons[name] = reason
+        return reasons

@@ -106,7 +106,7 @@ class Clustered:
             labels = self.labels[piece.at].astype(np.intp)
             order = np.argsort(labels, kind="stable")
             cells = _reordered(piece.cells, order)
-            observed = None if piece.there is None else _reordered(piece.there, order)
+            observed = None if piece.mask is None else _reordered(piece.mask, order)
             clusters, starts = np.unique(labels[order], return_index=True)
             for k, start, stop in zip(clusters.tolist(), starts, [*starts[1:], len(order)], strict=True):
                 if k >= 0:
