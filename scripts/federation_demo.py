@@ -89,7 +89,7 @@ def demonstrate(folder: Path, output: Path) -> None:
 
 
 def agree(folder: Path, name: str, own: tuple[str, ...]) -> str:
-    """A form of consent, filled in as whoever answers for the hospital's data would."""
+    """Write a consent form and complete it, as the person responsible for the hospital's data would."""
     form = folder / f"{name}.consent.toml"
     preview = [*INTARSIA, "participant", "preview", *own, "--form", form.name, "--json"]
     subprocess.run(preview, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -99,14 +99,14 @@ def agree(folder: Path, name: str, own: tuple[str, ...]) -> str:
 
 
 def launch(folder: Path, name: str, *command: str) -> subprocess.Popen[bytes]:
-    """One party, with a log of its own."""
+    """Start the server or a site, with a log of its own."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen([*INTARSIA, *command], cwd=folder, stdout=log, stderr=log, env=environment)
 
 
 def free_port() -> int:
-    """A port that nobody listens to."""
+    """Return a port that is not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from intarsia.cli import main
+from intarsia.federation.flare.driver import Driver
 from intarsia.federation.site import RELEASES
 from intarsia.privacy.journal import LEFT, Journal
 from intarsia.runtime.transcript import Answer, read_file
@@ -178,7 +179,13 @@ class Federation:
     def wait_connected(self, names=None):
         """Wait until these sites are connected, or all."""
         wanted = set(self.names if names is None else names)
-        wait_until(lambda: wanted <= set(self.status().get("connected", ())), every=0.5)
+        wait_until(lambda: wanted <= set(self.connected()), every=0.5)
+
+    def connected(self):
+        """Which sites are connected, by a session of this process: a command takes seconds to start."""
+        with contextlib.suppress(Exception):
+            return Driver(self.folder / "kits" / "analyst").server_status(patience=5.0)[0].connected
+        return ()
 
     def forget_releases(self):
         """What left so far is not counted."""

@@ -245,11 +245,6 @@ def forged(federation, like, keys):
     return kit
 
 
-def connected(federation):
-    said = federation.command("federation", "status", "--kit", "kits/analyst", "--json")
-    return json.loads(said.stdout)["connected"] if said.returncode == 0 else []
-
-
 def tried(federation, kit, seconds=25, until=None):
     """Who is connected at any time while somebody serves with this kit, or until one of them is; and what it said."""
     log, seen = federation.folder / "forged.log", set()
@@ -260,7 +255,7 @@ def tried(federation, kit, seconds=25, until=None):
     federation.running["forged"] = process
     end = time.monotonic() + seconds
     while time.monotonic() < end and process.poll() is None and until not in seen:
-        seen |= set(connected(federation))
+        seen |= set(federation.connected())
         time.sleep(0.5)
     federation.kill("forged")
     return seen, log.read_text()
@@ -273,7 +268,7 @@ def test_nobody_takes_part_with_another_s_certificate_or_that_of_another_authori
     federation.kill("b")
     federation.kill("server")  # or it would take b for connected for a while
     federation.start("server")
-    wait_until(lambda: connected(federation) == ["a"], every=1)
+    wait_until(lambda: federation.connected() == ("a",), every=1)
     try:
         # as b, with the certificate of a
         seen, said = tried(federation, forged(federation, "b", kits / "a" / "startup"))

@@ -20,9 +20,8 @@ def engine() -> None:
     from intarsia.federation.flare.engine import check_engine
 
     check_engine()
-    logging.getLogger().addHandler(
-        logging.NullHandler()
-    )  # the engine's own messages help nobody; ours say what is wrong
+    # the engine's own log lines help nobody; our errors say what is wrong
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 def check_certificates(kit: Path) -> None:
