@@ -87,7 +87,7 @@ class _Run:
         closed = self.transcript.closed(n)
         if closed is not None:  # an earlier run went on without the others
             replies = self.replies(n, requests, closed.names)
-            if lost := [name for name in closed.names if isinstance(replies.get(name, None), Failure | None)]:
+            if lost := [name for name in closed.names if isinstance(replies.get(name), Failure | None)]:
                 raise AbsentError(f"the kept replies of {quote(lost)} are damaged, and they do not answer again.", lost)
             return _Advanced(self.algorithm.advance(step.state, replies), closed.names, closed.refused)
         replies = self.replies(n, requests, tuple(requests))

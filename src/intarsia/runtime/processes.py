@@ -66,7 +66,6 @@ class ProcessRuntime(Runtime):
     """
 
     def __init__(self, joining: Iterable[Joining], n_jobs: int) -> None:
-        self._worker_of: dict[str, ProcessPoolExecutor] = {}
         self._errors: dict[str, BaseException | None] = {}
         self._workers = [ProcessPoolExecutor(1, env=thread_limits(n_jobs)) for _ in range(n_jobs)]
         self._running: dict[Future[Any], _Task] = {}
@@ -77,14 +76,14 @@ class ProcessRuntime(Runtime):
             raise
 
     def _create(self, joining: Iterable[Joining]) -> None:
-        """Give each participant to the process with the fewest cells so far."""
+        """Create each participant in the process with the fewest cells so far."""
         cells, tasks = dict.fromkeys(self._workers, 0), list[_Task]()
         for one in joining:
-            name, worker = one.table.owner, min(self._workers, key=cells.__getitem__)
-            check_unique([*self._worker_of, name])
-            self._worker_of[name] = worker
+            worker = min(self._workers, key=cells.__getitem__)
             cells[worker] += len(one.table) * max(len(one.table.given_names), 1)
-            tasks.append(_Task(worker, [name], _join, one))
+            tasks.append(_Task(worker, [one.table.owner], _join, one))
+        check_unique(task.names[0] for task in tasks)
+        self._worker_of = {task.names[0]: task.worker for task in tasks}
         for _, future in self._completed(tasks):
             _result(future)
 
