@@ -244,18 +244,7 @@ def test_a_failure_names_its_participant_and_cannot_be_one_of_the_network():
 
 def saved(recorder, outcome, folder):
     """As the server of a federation writes it."""
-    record = RunRecord(
-        "federated",
-        {},
-        0,
-        {},
-        "",
-        0.0,
-        recorder.exchanges,
-        recorder.sent,
-        absent=recorder.absent(outcome.participants),
-        notes=outcome.remarks,
-    )
+    record = recorder.record("federated", {}, 0, {}, outcome.remarks, outcome.participants)
     model_file.save(folder / "model", outcome, outcome.model.space.names, record)
     return model_file.load(folder / "model")[1].run
 

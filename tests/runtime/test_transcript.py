@@ -16,6 +16,7 @@ from intarsia.exceptions import IntarsiaError, TooFewRowsError, TranscriptError
 from intarsia.participant import Participant
 from intarsia.protocol import Failure, encode
 from intarsia.results import model_file
+from intarsia.results.outcome import RunRecord
 from intarsia.runtime import transcript
 from intarsia.runtime.drive import drive
 from intarsia.runtime.in_process import InProcessRuntime
@@ -56,7 +57,8 @@ class Counting(InProcessRuntime):
 
 
 def as_bytes(outcome, folder):
-    model_file.save(folder / "model", outcome, outcome.model.space.names)
+    run = RunRecord("federated", {}, 0, {}, "", 0.0)
+    model_file.save(folder / "model", outcome, outcome.model.space.names, run)
     return (folder / "model").read_bytes()
 
 
