@@ -30,7 +30,7 @@ from intarsia.participant.choose_k import Chosen, choose_labels
 from intarsia.participant.clusterers import Clusterer, clusterer_for
 from intarsia.participant.refine import CentroidSet, Round, gathered, labelled_by_nearest, refine_sets
 from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units, units_of
-from intarsia.participant.summary import SummaryInput, details_of
+from intarsia.participant.summary import details_of
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.suppression import Cells
 from intarsia.protocol import (
@@ -63,13 +63,6 @@ _TOLERANCE = 1e-4  # of the mean variance: centres that move less in a pass over
 
 
 Handler = Callable[["Participant", Any, HeldRows], Reply]
-
-
-class _LocalClusters(NamedTuple):
-    """The local clusters of all rows, in the units that they were found in."""
-
-    fit: Fit
-    clarity: float | None
 
 
 class _Summarized(NamedTuple):
@@ -114,7 +107,7 @@ class Participant:
         self._most_centres = most_centres(min(len(held), _ROWS_AT_A_TIME))
         self._labels: IntArray | None = None
         self._summarized: _Summarized | None = None
-        self._clustered: dict[bytes, _LocalClusters] = {}
+        self._clustered: dict[bytes, tuple[Fit, float | None]] = {}
 
     def _released(self, table: HeldTable) -> HeldTable:
         """Return the table without levels and columns that too few rows have."""
@@ -187,16 +180,19 @@ class Participant:
         released = self._settled(clustered, fit)
         if rows is not clustered:  # the summary is in the units of the table
             released = fit_of(rows, released.labels, len(released.sizes))
-        names, groups = rows.names, self._categories(rows.names)
         hidden = self._suppression.hide(released.centres, rows.counts)
-        given = SummaryInput(
-            Clustered(rows, released.labels, released.sizes, released.centres, hidden, names, groups),
-            lambda: self._table.rows(levels, self._units(request.columns), centred=False),
+        labels, sizes, categories = released.labels, released.sizes, self._categories(rows.names)
+        clusters = Clustered(rows, labels, sizes, released.centres, hidden, rows.names, categories)
+        details = details_of(
+            clusters,
+            self._table.rows(levels, self._units(request.columns), centred=False),
             self._sample(rows, self._units(request.columns)),
-            rows.drawn,
+            labels[rows.drawn],
+            request,
+            None if request.density is None else self._pipeline.density(request.density),
             self._suppression.fewest,
+            stream(request.seed, self.name, "fidelity"),
         )
-        density = None if request.density is None else self._pipeline.density(request.density)
         return LocalSummary(
             features=rows.names,
             n_rows=rows.n_rows,
@@ -204,10 +200,10 @@ class Participant:
             levels=dict(self._table.levels),
             values=hidden.values,
             counts=hidden.counts,
-            sizes=released.sizes,
+            sizes=sizes,
             clarity=clarity,
             moments=moments,
-            **details_of(given, request, density, stream(request.seed, self.name, "fidelity")),
+            **details,
         )
 
     def _own_units(self, rows: HeldRows, scale: str | None) -> tuple[Units | None, Moments | None]:
@@ -219,15 +215,15 @@ class Participant:
             moments, units = _moments(statistics), choose_units(statistics, scale, kinds)
         return units_of(units.shift, units.scale), moments
 
-    def _cluster(self, rows: HeldRows, units: Units | None, request: Summarize) -> _LocalClusters:
-        """Cluster all rows; of a large table first the sample, then all rows from the centres found there."""
+    def _cluster(self, rows: HeldRows, units: Units | None, request: Summarize) -> tuple[Fit, float | None]:
+        """Return clusters of all rows and their clarity; of a large table the sample is clustered first."""
         sample = self._sample(rows, units)
         labels, clarity = self._cluster_sample(sample, request)
         n_clusters = int(labels.max(initial=-1)) + 1
         if sample.n_rows == rows.n_rows:
             every = np.empty(rows.n_rows, dtype=np.intp)
             every[rows.drawn] = labels
-            return _LocalClusters(fit_of(rows, every), clarity)
+            return fit_of(rows, every), clarity
         found = centroids_of_rows(sample.values, sample.observed, labels, n_clusters)
         start = np.where(found.seen, found.values, rows.mean)  # every centre knows all features
         statistics = rows.statistics(None)
@@ -239,7 +235,7 @@ class Participant:
             new = np.full(n_clusters, -1, dtype=np.intp)
             new[used] = renumber(np.flatnonzero(used))
             fit = Fit(relabelled(fit.labels, new), fit.centres.take(used), fit.sizes[used], fit.n_iter)
-        return _LocalClusters(fit, clarity)
+        return fit, clarity
 
     def _sample(self, rows: HeldRows, units: Units | None) -> Sample:
         sample, filled = rows.sample(), {name: n / len(self._table) for name, n in self._table.filled.items()}

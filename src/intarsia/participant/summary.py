@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from intarsia.core.densities import Clustered, Density, family_of, fit_densities
 from intarsia.core.densities.fidelity import Fidelity, fidelity
 from intarsia.core.rows import Rows
-from intarsia.core.types import FloatArray, IntArray
+from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.participant.samples import Sample
 from intarsia.protocol import Summarize
 from intarsia.protocol.densities import packed
@@ -19,49 +18,51 @@ from intarsia.protocol.densities import packed
 MOST_PROXIES = 1000
 
 
-class SummaryInput(NamedTuple):
-    """Local clusters as they are released, and the rows in the forms that a summary needs.
-
-    ``exact`` returns the rows of the clusters with an offset of 0. ``sample`` and ``drawn`` are the rows in memory that
-    proxies are compared with, and their positions. ``fewest`` is the number of rows that a released number must describe.
-    """
-
-    clusters: Clustered
-    exact: Callable[[], Rows]
-    sample: Sample
-    drawn: IntArray
-    fewest: int
-
-
 def details_of(
-    given: SummaryInput, request: Summarize, density: str | None, rng: np.random.Generator
+    clusters: Clustered,
+    exact: Rows,
+    sample: Sample,
+    labels: IntArray,
+    request: Summarize,
+    density: str | None,
+    fewest: int,
+    rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return the fields of a summary that the request asks for in addition: densities, fidelity, low and high."""
+    """Return the fields of a summary that the request asks for in addition: densities, fidelity, low and high.
+
+    ``exact`` are the rows of the clusters with an offset of 0; ``sample`` are rows in memory that proxies are compared with,
+    and ``labels`` their clusters. A fidelity describes at least ``fewest`` rows.
+    """
     details: dict[str, Any] = {}
+    in_exact_values = replace(clusters, rows=exact)
     if density is not None:
-        clusters = given.clusters
         family = family_of(density)
-        if family.exact_cells:
-            clusters = replace(clusters, rows=given.exact())
-        fitted = fit_densities(clusters, density)
+        fitted = fit_densities(in_exact_values if family.exact_cells else clusters, density)
         details["densities"] = tuple(packed(each, family) for each in fitted)
         if request.n_proxies > 0:
-            details["fidelity"] = _fidelity(given, fitted, min(request.n_proxies, MOST_PROXIES), rng)
+            released, n_proxies = clusters.released.seen, min(request.n_proxies, MOST_PROXIES)
+            details["fidelity"] = _fidelity(sample, labels, released, fitted, n_proxies, fewest, rng)
     if request.bounding_boxes:
-        details["low"], details["high"] = _boxes(replace(given.clusters, rows=given.exact()))
+        details["low"], details["high"] = _boxes(in_exact_values)
     return details
 
 
-def _fidelity(given: SummaryInput, densities: list[Density], n_proxies: int, rng: np.random.Generator) -> FloatArray:
+def _fidelity(
+    sample: Sample,
+    labels: IntArray,
+    released: BoolArray,
+    densities: list[Density],
+    n_proxies: int,
+    fewest: int,
+    rng: np.random.Generator,
+) -> FloatArray:
     """Return how close proxies are to the sampled rows of each cluster; NaN where too few of them are complete."""
-    values, labels, result = given.sample.values, given.clusters.labels[given.drawn], []
+    values, result = sample.values, []
     for k, density in enumerate(densities):
-        at = np.ix_(labels == k, given.clusters.released.seen[k])
-        rows, observed = values[at], given.sample.observed[at]
-        if observed.all(axis=1).sum() < given.fewest:
-            result.append(Fidelity(*[float("nan")] * 4))
-        else:
-            result.append(fidelity(rows, observed, density, rng, n_proxies))
+        at = np.ix_(labels == k, released[k])
+        rows, observed = values[at], sample.observed[at]
+        enough = observed.all(axis=1).sum() >= fewest
+        result.append(fidelity(rows, observed, density, rng, n_proxies) if enough else Fidelity(*[np.nan] * 4))
     return np.array(result, dtype=np.float64).reshape(-1, 4)
 
 
