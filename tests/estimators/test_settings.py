@@ -63,7 +63,7 @@ SETTINGS = [
     ({"n_local_clusters": 0}, "n_local_clusters"),
     ({"n_local_clusters": {"z": 2}}, "n_local_clusters names 1 participant.*'z'"),
     ({"local": {"z": KMeans(2)}}, "local names 1 participant.*'z'"),
-    ({"local": "kmeans"}, "local must be None or a scikit-learn clusterer.*Got 'kmeans' instead"),
+    ({"local": "kmeans"}, "local must be None or .* a scikit-learn clusterer.*Got 'kmeans' instead"),
     ({"local": KMeans}, "the class KMeans"),
     ({"random_state": "a"}, "random_state must be"),
     ({"random_state": -1}, "random_state must be"),

@@ -17,6 +17,7 @@ from intarsia.core.distances import METRICS
 from intarsia.core.grouping.aggregations import centroid_methods, force_methods
 from intarsia.core.units import SCALES
 from intarsia.exceptions import SettingError, quote
+from intarsia.participant.clusterers import BUILT_IN
 from intarsia.participant.warm_start import check_can_start
 from intarsia.privacy.policy import ReleasePolicy
 
@@ -94,7 +95,7 @@ _BOOLEAN = instance("True or False", bool, np.bool_)
 _GENERATOR = instance("a numpy generator", np.random.RandomState, np.random.Generator)
 _COMMON = {
     "n_clusters": Setting((whole_number(1), _AUTO), hint="n_clusters='auto' chooses the number of clusters."),
-    "local": Setting((_NONE, _CLUSTERER), by_participant=True),
+    "local": Setting((_NONE, one_of(lambda: tuple(BUILT_IN)), _CLUSTERER), by_participant=True),
     "n_local_clusters": Setting((whole_number(1), _NONE), by_participant=True),
     "metric": Setting((one_of(lambda: METRICS), _FUNCTION)),
     "scale": Setting((one_of(lambda: SCALES),)),
@@ -173,7 +174,7 @@ def check_settings(method: str, values: Mapping[str, Any]) -> None:
 
 def _check_local(estimator: Any) -> None:
     """Refuse a local clusterer that expects distances: it is given rows."""
-    parameters = {} if estimator is None else estimator.get_params(deep=False)
+    parameters = {} if isinstance(estimator, str | None) else estimator.get_params(deep=False)
     for name in ("metric", "affinity"):
         if isinstance(parameters.get(name), str) and parameters[name] == "precomputed":
             raise SettingError(

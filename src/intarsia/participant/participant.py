@@ -102,7 +102,9 @@ class Participant:
         held = hold(table, all_rows=self._clusterer.needs_all_rows, limits=limits)
         _check_in_memory(held, self._clusterer)
         self._table = self._released(held)
-        if local is None:  # the order of the rows must not matter; an estimator gets the rows as they are
+        if (
+            not self._clusterer.chooses_k
+        ):  # the order of the rows must not matter; an estimator gets the rows as they are
             self._table = self._table.in_canonical_order()
         self._most_centres = most_centres(min(len(held), _ROWS_AT_A_TIME))
         self._labels: IntArray | None = None

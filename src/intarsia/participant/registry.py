@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from intarsia.exceptions import SettingError
+from intarsia.participant.clusterers import BUILT_IN
 
 MODULES = ("sklearn.cluster", "sklearn.mixture", "kmedoids", "hdbscan")
 """Where a class without a dotted path is looked up, in this order."""
@@ -38,8 +39,8 @@ def clusterer_from_text(text: str | None) -> Any:
         If the text is not ``Name(setting=value, …)``, no such class with a ``fit_predict`` method is found, or the class
         refuses its settings.
     """
-    if text is None:
-        return None
+    if text is None or text in BUILT_IN:
+        return text
     call = _parsed(text)
     clusterer = _class_at(call.path)
     try:

@@ -28,7 +28,7 @@ def start_parameter(estimator: Any) -> str | None:
 
 def check_can_start(estimator: Any) -> None:
     """Raise an error if an estimator cannot start from given centres."""
-    if estimator is not None and start_parameter(estimator) is None:
+    if not isinstance(estimator, str | None) and start_parameter(estimator) is None:
         raise LocalAlgorithmError(
             f"{type(estimator).__name__} cannot start from given centres, as every round after the first requires. "
             "Hint: method='one_shot', which accepts any clusterer; or max_rounds=0; or a local algorithm such as KMeans, "
