@@ -236,7 +236,7 @@ def test_errors_are_one_message_and_leave_no_trace(folder, tmp_path):
         ("fit", "a.csv", "a=a.csv"): "more than once",
         ("fit", "settings.toml"): "unsupported file type",
         ("fit", "secret.csv", "-k", "2"): "3 different texts",
-        ("fit", "a.csv", "-x", "patient", "-k", "500"): "500 clusters",
+        ("fit", "a.csv", "-x", "patient", "-k", "500"): "n_clusters=500",
         ("fit", "a.csv", "--id", "name"): "has no column 'name'",
         ("fit", "a.csv", "-x", "patient", "--scale", "big"): "scale must be one of",
         ("explain", "a.csv"): "is not a saved study",

@@ -119,7 +119,7 @@ def test_pointing_at_a_cell_says_what_it_is(read):
     said = hover.text_content()
     assert "cluster 0" in said
     assert "deviations off the mean" in said
-    assert "cells" in said
+    assert "values" in said
 
 
 def test_pointing_at_a_band_of_the_sankey_says_whose_it_is(read):
