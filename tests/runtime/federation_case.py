@@ -38,7 +38,7 @@ class RealFederation:
             if name not in federation.running and name not in absent:
                 federation.start(name)
         if quorum is not None:  # it would begin as soon as the quorum is connected
-            until(lambda: set(federation.connected()) == set(NAMES) - set(absent))
+            until(lambda: set(federation.status().get("connected", ())) == set(NAMES) - set(absent))
         return federation
 
     def run(self, quorum=None, failing=(), absent=(), late=(), folder=None):
