@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,8 +60,6 @@ def test_memberships_may_be_sparse(case):
     local, k = case
     groups = np.arange(len(local)) % (k + 1) - 1
     dense = merge(local.centroids, groups, k)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("intarsia.core.centroids._DENSE", 0)
-        sparse = merge(local.centroids, groups, k)
+    sparse = merge(local.centroids, groups, k, dense=0)
     np.testing.assert_allclose(sparse.values, dense.values, rtol=1e-12)
     np.testing.assert_array_equal(sparse.counts, dense.counts)

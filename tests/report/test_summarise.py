@@ -1,7 +1,6 @@
 """What a report says, before it is drawn."""
 
 import json
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from intarsia.protocol import tag_of
 from intarsia.protocol.catalogue import meaning_of, paths_of, replies, requests, words_of
 from intarsia.report.data import State
 from intarsia.report.layout import flat_layout, quick_distances, rough_layout
+from intarsia.report.summarise import most_shared
 from tests.report.studies import blobs, hospitals, large_study
 
 
@@ -315,17 +315,14 @@ def test_whoever_no_landmark_sees_has_a_place_too():
     assert np.isfinite(rough_layout(values, seen, extent_of(values, seen), 10).points).all()
 
 
-def test_of_many_pairs_those_are_kept_that_share_most(monkeypatch):
-    summarise = import_module("intarsia.report.summarise")
-    outcome = large_study(n=40, k=2, d=12).outcome
-    every = summarise._shared(outcome)
+def test_of_many_pairs_those_are_kept_that_share_most():
+    outcome = large_study(n=150, k=2, d=12).outcome
+    every = most_shared(outcome, most=150**2)
     has = outcome.masks.astype(int)
-    expected = [(i, j, int(has[i] @ has[j])) for i in range(40) for j in range(i + 1, 40) if has[i] @ has[j]]
+    expected = [(i, j, int(has[i] @ has[j])) for i in range(150) for j in range(i + 1, 150) if has[i] @ has[j]]
     expected.sort(key=lambda pair: -pair[2])
     assert [(pair.left, pair.right, pair.columns) for pair in every] == expected
-    monkeypatch.setattr(summarise, "MOST_PAIRS", 100)
-    monkeypatch.setattr(summarise, "by_rows", lambda n, _: [slice(k, min(k + 7, n)) for k in range(0, n, 7)])
-    assert summarise._shared(outcome) == every[:100]
+    assert most_shared(outcome, most=100, piece_values=0) == every[:100]
 
 
 def test_what_cannot_be_compared_is_reached_over_others():

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from intarsia.core.blocks import by_rows, cleared
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
-_DENSE = 1 << 23  # numbers in a dense membership matrix: 64 MiB
+DENSE = 1 << 23  # numbers in a dense membership matrix: 64 MiB
 _TOP = 1000  # rows, in which nearly always every column has an observed value
 
 
@@ -52,7 +52,7 @@ class MaskedCentroids:
         return np.where(self.seen, self.values, np.nan)
 
 
-def merge(centroids: MaskedCentroids, groups: IntArray, n_groups: int) -> MaskedCentroids:
+def merge(centroids: MaskedCentroids, groups: IntArray, n_groups: int, dense: int = DENSE) -> MaskedCentroids:
     """Return the weighted mean of each group, feature by feature, over the centroids that know the feature.
 
     The paper prints an unweighted numerator over ``min(1, ·)``; its text asks for a weighted average. Weights are the
@@ -62,7 +62,7 @@ def merge(centroids: MaskedCentroids, groups: IntArray, n_groups: int) -> Masked
     >>> merge(two, np.array([0, 0]), 1)
     MaskedCentroids(values=array([[3., 2.]]), counts=array([[3., 1.]]))
     """
-    member = membership(groups, n_groups) if n_groups * len(groups) <= _DENSE else _sparse(groups, n_groups)
+    member = membership(groups, n_groups) if n_groups * len(groups) <= dense else _sparse(groups, n_groups)
     counts = member @ centroids.counts
     # sums around the plain mean, not around 0, lose no digits if values are large and close together
     origin = _plain_mean(centroids, member)

@@ -2,7 +2,7 @@
 
 ::
 
-    request → check → admit → (the participant answers) → suppress → check_rows → add_noise → round_counts → declare → record
+    request → check → admit → (the participant answers) → suppress → check_rows → round_counts → declare → record
 
 Each step after the answer is a function ``(context, reply) -> reply`` in :data:`STEPS`. The steps read the facts that the
 fields of messages declare (:mod:`intarsia.protocol.facts`); none knows a single message. Rows are checked before noise and
@@ -105,11 +105,6 @@ def _without_small(context: Context, part: Any) -> Any:
     return msgspec.structs.replace(part, sizes=np.where(hidden, 0, sizes), **changed)
 
 
-def add_noise(context: Context, reply: Reply) -> Reply:  # noqa: ARG001
-    """Return the reply as it is: the place of noise on every reply."""
-    return reply
-
-
 def round_counts(context: Context, reply: Reply) -> Reply:
     """Round all counts down to multiples, so that parts never add up to more than the total."""
     multiple = context.policy.round_counts_to
@@ -147,7 +142,7 @@ def record(context: Context, reply: Reply) -> Reply:
     return reply
 
 
-STEPS: tuple[Step, ...] = (suppress, check_rows, add_noise, round_counts, declare, record)
+STEPS: tuple[Step, ...] = (suppress, check_rows, round_counts, declare, record)
 
 
 def mapped(part: S, change: Callable[[Any], Any]) -> S:

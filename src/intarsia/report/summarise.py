@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 
-from intarsia.core.blocks import by_rows
+from intarsia.core.blocks import PIECE_VALUES, by_rows
 from intarsia.core.distances import extent_of, rescaled_distances
 from intarsia.core.features import FeatureSpace, cut_vertices, indicators
 from intarsia.core.types import BoolArray, FloatArray, IntArray
@@ -65,7 +65,7 @@ def summarise(
         notes=run.notes,
         participants=participants,
         columns=columns,
-        shared=_shared(outcome),
+        shared=most_shared(outcome),
         bridges=bridges,
         clusters=clusters,
         profiles=_profiles(outcome, clusters, names, shown),
@@ -134,8 +134,8 @@ def _columns(outcome: Outcome, covered: Sequence[Covered]) -> tuple[Column, ...]
     return tuple(sorted(columns, key=lambda column: -column.owners))
 
 
-def _shared(outcome: Outcome) -> tuple[Shared, ...]:
-    """Pairs that share most; a column of categories is one column."""
+def most_shared(outcome: Outcome, most: int = MOST_PAIRS, piece_values: int = PIECE_VALUES) -> tuple[Shared, ...]:
+    """Return the pairs of participants that share most columns; a column of categories is one column."""
     of_level = {f: c for c, own in outcome.model.levels.items() for f in indicators({c: own})}
     columns = FeatureSpace.union([[of_level.get(name, name)] for name in outcome.model.space.names])
     at = columns.index([of_level.get(name, name) for name in outcome.model.space.names])
@@ -144,12 +144,12 @@ def _shared(outcome: Outcome) -> tuple[Shared, ...]:
     rows, features = np.nonzero(outcome.masks)
     has[rows, at[features]] = 1.0
     pairs = np.zeros((0, 3), dtype=np.intp)  # left, right, columns
-    for some in by_rows(n, n):
-        common = np.triu(has[some] @ has.T, some.start + 1)
+    for piece in by_rows(n, n, piece_values):
+        common = np.triu(has[piece] @ has.T, piece.start + 1)
         left, right = np.nonzero(common)
-        found = np.column_stack([left + some.start, right, common[left, right].astype(np.intp)])
-        pairs = np.concatenate([pairs, found])
-        pairs = pairs[np.sort(np.argsort(-pairs[:, 2], kind="stable")[:MOST_PAIRS])]
+        more = np.column_stack([left + piece.start, right, common[left, right].astype(np.intp)])
+        pairs = np.concatenate([pairs, more])
+        pairs = pairs[np.sort(np.argsort(-pairs[:, 2], kind="stable")[:most])]
     order = np.argsort(-pairs[:, 2], kind="stable")
     return tuple(Shared(*pair) for pair in pairs[order].tolist())
 
