@@ -25,13 +25,13 @@ _MOST_UNUSABLE = 5
 def check(
     files: Annotated[list[str], typer.Argument(help="Files, one per participant: a.csv, or name=path.")],
     leave_out: Annotated[
-        list[str] | None, typer.Option("--leave-out", "-x", help="A column that takes no part.")
+        list[str] | None, typer.Option("--leave-out", "-x", help="A column to exclude; can be repeated.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say who has which columns and whether a joint clustering is possible, from names and kinds of columns alone.
+    """Show which participant has which columns, and whether the tables can be clustered together.
 
-    Exit code 3 if it is not.
+    The exit code is 3 if they cannot.
 
     Example: [bold]intarsia check a.csv b.parquet c.xlsx[/]
     """

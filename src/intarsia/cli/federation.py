@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from intarsia.federation.flare.session import ServerStatus
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the study.")]
-Patience = Annotated[float, typer.Option(help="Seconds to wait for participants that are not connected.")]
-Without = Annotated[list[str] | None, typer.Option("--without", help="A participant to go on without.")]
-Seed = Annotated[int | None, typer.Option(help="Use another seed than the study's, in a run of its own.")]
+Patience = Annotated[float, typer.Option(help="Seconds to wait for absent participants before the run pauses.")]
+Without = Annotated[
+    list[str] | None, typer.Option("--without", help="Continue without this participant; can be repeated.")
+]
+Seed = Annotated[int | None, typer.Option(help="Start a separate run with this seed, not the study's.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 
 federation = typer.Typer(
@@ -86,7 +88,11 @@ def run(
     _write_report(output)
 
 
-federation.command("resume", help="Continue a run that paused or was interrupted; the same as run.")(run)
+federation.command(
+    "resume",
+    help="Continue a run that paused or was interrupted; the same as run.\n\n"
+    "Example: [bold]intarsia federation resume --kit kits/analyst -o study/[/]",
+)(run)
 
 
 @federation.command()
@@ -147,7 +153,7 @@ def _say_last(last: dict[str, str]) -> None:
 
 @federation.command()
 def result(kit: Kit, output: Output = Path("study")) -> None:
-    """Fetch the result of the last run that ended. No participant is asked anything.
+    """Fetch the result of the last finished run, and write the report. Nothing is sent to participants.
 
     Example: [bold]intarsia federation result --kit kits/analyst -o study/[/]
     """
@@ -163,7 +169,7 @@ def result(kit: Kit, output: Output = Path("study")) -> None:
 def report(
     kit: Kit,
     output: Output = Path("study"),
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
 ) -> None:
     """Write the report of the study again; the model is fetched from the server if it is not in the folder.
 

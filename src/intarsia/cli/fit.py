@@ -36,26 +36,29 @@ def fit(
         int | None, typer.Option("--clusters", "-k", help="Number of clusters. Chosen automatically if omitted.")
     ] = None,
     auto: Annotated[
-        bool, typer.Option("--auto", help="Choose the number of clusters, even if the config gives it.")
+        bool, typer.Option("--auto", help="Choose the number of clusters, even if --config gives it.")
     ] = False,
-    one_shot: Annotated[bool, typer.Option("--one-shot", help="One round, by densities (Algorithm 2).")] = False,
+    one_shot: Annotated[bool, typer.Option("--one-shot", help="One-shot method: a single round.")] = False,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the study.")] = Path("study"),
     id_column: Annotated[
-        str | None, typer.Option("--id", help="The column of row names; it is written beside the labels.")
+        str | None,
+        typer.Option("--id", help="The column that identifies rows; not clustered on, but written beside the labels."),
     ] = None,
     leave_out: Annotated[
-        list[str] | None, typer.Option("--leave-out", "-x", help="A column to leave out of the clustering.")
+        list[str] | None, typer.Option("--leave-out", "-x", help="A column to exclude; can be repeated.")
     ] = None,
-    scale: Annotated[str | None, typer.Option(help="auto (default), standard, minmax, robust, none.")] = None,
-    missing: Annotated[str | None, typer.Option(help="observed (default), impute, drop, error.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random (default 0).")] = None,
+    scale: Annotated[str | None, typer.Option(help="Units: auto (default), standard, minmax, robust, none.")] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="Missing values: observed (default), impute, drop, error.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random numbers (default 0).")] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of processes (default 1; -1: all cores).")] = None,
     config: Annotated[Path | None, typer.Option(help=r"A TOML file with \[participants] and \[settings].")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing study.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing study folder.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Cluster the tables of several participants together, and write the study: model, labels, centroids, report, run.
+    """Cluster the tables of several participants together, and write a folder with model, labels, centroids and report.
 
     Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]
     """

@@ -12,7 +12,7 @@ from intarsia.cli.console import print_json
 from intarsia.cli.kit_options import Json, Kit, check_certificates, engine, say, tell
 from intarsia.exceptions import FederationError, SettingError
 
-AuthorityFolder = Annotated[Path, typer.Option("--authority", help="The authority's folder.")]
+AuthorityFolder = Annotated[Path, typer.Option("--authority", help="Folder of the authority, made by init.")]
 
 
 def init(
@@ -23,7 +23,7 @@ def init(
         typer.Option("--keys-stay", help="Make no kits for participants: they create their own keys (join-request)."),
     ] = False,
 ) -> None:
-    """Make a kit for each participant, the server and the analyst, with keys and locks.
+    """Make the kits: a folder with key, certificate and settings for each participant, the server and the analyst.
 
     Example: [bold]intarsia federation init study.toml -o kits/[/]
     """
@@ -56,7 +56,7 @@ def join_request(
         Path, typer.Option("--output", "-o", help="Folder for the key, which stays, and the request.")
     ] = Path("joining"),
 ) -> None:
-    """Create a key that never leaves, and a request for a certificate, to be sent to the coordinator.
+    """Create a private key, which stays on this machine, and a certificate request to send to the coordinator.
 
     Example: [bold]intarsia federation join-request study.toml --name hungary[/]
     """
@@ -82,9 +82,10 @@ def approve(
     authority: AuthorityFolder = Path("kits/authority"),
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the reply.")] = Path("approved"),
     fingerprint: Annotated[
-        str | None, typer.Option("--fingerprint", help="As the participant confirmed it; no question is asked then.")
+        str | None,
+        typer.Option("--fingerprint", help="The fingerprint that the participant told you; asks no question."),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Renew a certificate that exists already.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Renew a certificate that already exists.")] = False,
 ) -> None:
     """Sign a participant's request, after its fingerprint was confirmed by phone or in person.
 
@@ -121,10 +122,10 @@ def join(
     approved: Annotated[Path, typer.Argument(help="NAME.approved.json, from the coordinator.")],
     request: Annotated[Path, typer.Option("--request", help="The folder that join-request made.")] = Path("joining"),
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Your kit; the certificate of one that exists is renewed.")
+        Path, typer.Option("--output", "-o", help="Folder of your kit; if it exists, its certificate is renewed.")
     ] = Path("kit"),
     fingerprint: Annotated[
-        str | None, typer.Option("--fingerprint", help="Of the authority, as the coordinator confirmed it.")
+        str | None, typer.Option("--fingerprint", help="The authority's fingerprint that the coordinator told you.")
     ] = None,
 ) -> None:
     """Make your kit from your key and the coordinator's reply, or renew its certificate.

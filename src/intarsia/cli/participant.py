@@ -35,25 +35,30 @@ _RULES = "What may leave (release rules)"
 class Options:
     """The options that preview and serve share: what is not given comes from the kit's own settings."""
 
-    table: Annotated[Path | None, typer.Option("--table", help="CSV, Parquet, Arrow or Excel file.")] = None
+    table: Annotated[Path | None, typer.Option("--table", help="CSV, TSV, Parquet, Feather, Arrow or Excel file.")] = (
+        None
+    )
     column: Annotated[
-        list[str] | None, typer.Option("--column", "-c", help="A column to cluster on. All columns if omitted.")
+        list[str] | None, typer.Option("--column", "-c", help="A column to cluster on; can be repeated. Default: all.")
     ] = None
     columns: Annotated[str | None, typer.Option("--columns", help="Several columns at once: age,chol,thalach.")] = None
     id_column: Annotated[
-        str | None, typer.Option("--id", help="A column that identifies rows; written beside the labels.")
+        str | None,
+        typer.Option("--id", help="The column that identifies rows; not clustered on, but written beside the labels."),
     ] = None
     local: Annotated[
         str | None,
-        typer.Option(help="A clusterer: 'HDBSCAN(min_cluster_size=20)', 'GaussianMixture(n_components=3)'."),
+        typer.Option(help="Local algorithm: 'HDBSCAN(min_cluster_size=20)', 'GaussianMixture(n_components=3)'."),
     ] = None
     missing: Annotated[str | None, typer.Option(help="Missing values: observed, impute, drop or error.")] = None
     min_cluster_size: Annotated[
-        int | None, typer.Option(min=1, help="No number about fewer rows leaves.", rich_help_panel=_RULES)
+        int | None, typer.Option(min=1, help="No number that describes fewer rows leaves.", rich_help_panel=_RULES)
     ] = None
-    small: Annotated[str | None, typer.Option(help="Small clusters: merge or withhold.", rich_help_panel=_RULES)] = None
+    small: Annotated[
+        str | None, typer.Option(help="Local clusters below it: merge or withhold.", rich_help_panel=_RULES)
+    ] = None
     round_counts_to: Annotated[
-        int | None, typer.Option(min=1, help="Counts are rounded down to multiples.", rich_help_panel=_RULES)
+        int | None, typer.Option(min=1, help="Round counts down to multiples of this number.", rich_help_panel=_RULES)
     ] = None
     allow_extremes: Annotated[
         bool | None,
@@ -63,20 +68,18 @@ class Options:
     ] = None
     allow_discrete: Annotated[
         bool | None,
-        typer.Option(
-            "--allow-discrete/--no-discrete", help="Tables of probabilities may leave.", rich_help_panel=_RULES
-        ),
+        typer.Option("--allow-discrete/--no-discrete", help="Discrete densities may leave.", rich_help_panel=_RULES),
     ] = None
     allow_any_covariance: Annotated[
         bool | None,
         typer.Option(
             "--allow-any-covariance/--no-any-covariance",
-            help="Covariances with many parameters for few points may leave.",
+            help="Covariances with many parameters for few rows may leave.",
             rich_help_panel=_RULES,
         ),
     ] = None
     max_rounds: Annotated[
-        str | None, typer.Option(help="Rounds answered in one study, or any.", rich_help_panel=_RULES)
+        str | None, typer.Option(help="Most rounds to answer in a study, or any (no limit).", rich_help_panel=_RULES)
     ] = None
 
     def settings(self, kit: Path | None) -> LocalSettings:
@@ -156,13 +159,13 @@ def preview(
     options: Options,
     kit: Annotated[Path | None, typer.Option("--kit", help="Your kit, for the settings of its study.")] = None,
     clusters: Annotated[
-        int | None, typer.Option("--clusters", "-k", help="Number of clusters, without a kit. Automatic if omitted.")
+        int | None, typer.Option("--clusters", "-k", help="Number of clusters; ignored with --kit. Default: automatic.")
     ] = None,
-    one_shot: Annotated[bool, typer.Option("--one-shot", help="One round of densities, without a kit.")] = False,
+    one_shot: Annotated[bool, typer.Option("--one-shot", help="One-shot method; ignored with --kit.")] = False,
     form: Annotated[Path | None, typer.Option("--form", help="Write a consent form to this file.")] = None,
     json: Json = False,
 ) -> None:
-    """Print the messages that would leave, field by field and in full, without any network.
+    """Print the first messages that would leave, field by field and in full, without any network.
 
     Example: [bold]intarsia participant preview --table data.csv[/]
     """
@@ -186,7 +189,7 @@ def serve(
     kit: Kit,
     consent: Annotated[
         Path | None,
-        typer.Option("--consent", help="A completed form of preview --form; no question is asked then."),
+        typer.Option("--consent", help="A completed form from preview --form; asks no question."),
     ] = None,
 ) -> None:
     """Check the table, show what would leave, and take part until stopped. Labels are written into the kit.

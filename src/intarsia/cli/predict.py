@@ -25,14 +25,15 @@ def predict(
         Path | None, typer.Option("--output", "-o", help="A CSV file (default: standard output).")
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option("--id", help="The column of row names; it is written beside the labels.")
+        str | None,
+        typer.Option("--id", help="The column that identifies rows; not clustered on, but written beside the labels."),
     ] = None,
     margin: Annotated[
-        bool, typer.Option("--margin", help="Also write how far ahead the most likely cluster is.")
+        bool, typer.Option("--margin", help="Also write how clearly each row belongs to a cluster: 0 tie, 1 clear.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Label every row of a file with its cluster. Columns that the study does not know are ignored, and named.
+    """Label every row of a file with its cluster. Columns that the study does not have are ignored and listed.
 
     Example: [bold]intarsia predict study/ new.csv -o labels.csv[/]
     """

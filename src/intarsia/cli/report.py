@@ -23,7 +23,7 @@ def report(
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="The content as JSON, to standard output or a .json file.")
+        bool, typer.Option("--json", help="Write JSON, not HTML: to standard output, or to --output (.json).")
     ] = False,
 ) -> None:
     """Write the report of a study: one HTML file that needs no network, without rows or labels.
