@@ -225,7 +225,7 @@ def test_predict_on_a_training_table_with_an_empty_column():
     tables = {"a": {"x": [1, 2, 9, 10.0], "w": [nan] * 4}, "b": {"x": [1, 2, 9, 10.0]}}
     result = intarsia.cluster(tables, 2, missing="observed", random_state=0)
     np.testing.assert_array_equal(result.predict(tables["a"]), result.labels["a"])
-    with pytest.raises(intarsia.exceptions.MissingCellsError, match="1 of 2 columns have no filled cell"):
+    with pytest.raises(intarsia.exceptions.MissingCellsError, match="1 of 2 columns have no values"):
         FederatedClustering(2, missing="observed").fit(np.array([[nan, 0.0], [nan, 1.0], [nan, 9.0]]))
 
 

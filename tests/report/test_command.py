@@ -79,7 +79,7 @@ def test_json_can_go_to_a_file(study, tmp_path):
 
 def test_names_that_are_no_text_are_refused(study, tmp_path):
     odd = run("fit", b"p\xff=" + bytes(study.parent / "a.csv"), study.parent / "b.csv", "-k", 2, where=tmp_path, rc=1)
-    assert "cannot be names of files" in odd.stderr
+    assert "cannot be file names" in odd.stderr
     run("report", study, "-o", "t.html", "--title", b"x\xff", where=tmp_path)
 
 

@@ -106,12 +106,10 @@ def _lines(report: Feasibility) -> list[str]:
     if report.unusable:
         shown = by_column(report.unusable)
         more = f" and {len(shown) - _MOST_UNUSABLE} more" if len(shown) > _MOST_UNUSABLE else ""
-        lines.append(
-            f"Columns that cannot be used; leave them out (-x, or --id): {', '.join(shown[:_MOST_UNUSABLE])}{more}."
-        )
+        lines.append(f"Columns that cannot be used; exclude them (-x): {', '.join(shown[:_MOST_UNUSABLE])}{more}.")
     if report.row_ids:
         columns = ", ".join(by_column(report.row_ids))
-        lines.append(f"These columns look like row IDs; leave them out (-x, or --id): {columns}.")
+        lines.append(f"These columns look like row IDs; exclude them (-x): {columns}.")
     return lines
 
 
