@@ -123,7 +123,7 @@ def test_columns_that_look_like_numbers_of_rows_are_pointed_out(tmp_path):
         rows = 6.0 * (np.arange(40) % 2) + rng.normal(size=40)
         pl.DataFrame({"number": range(100, 140), "x": rows, "y": rows}).write_csv(tmp_path / f"{name}.csv")
     assert (
-        "look like row IDs; leave them out (-x, or --id): number (a; b)."
+        "look like row IDs; exclude them (-x): number (a; b)."
         in inside("check", "a.csv", "b.csv", where=tmp_path).stdout
     )
     done = inside("fit", "a.csv", "b.csv", "-k", 2, "-o", "s", where=tmp_path)
