@@ -32,8 +32,8 @@ def figures(result):
     """
     found = json.loads(replace(result, feature_names=tuple(sorted(result.feature_names))).summarise().to_json())
     exchanged = [(e["phase"], e["bytes_in"], e["bytes_out"]) for e in found["exchanges"]]
-    for party in found["parties"]:
-        del party["seconds"]
+    for participant in found["participants"]:
+        del participant["seconds"]
     found["methods"] = re.sub(r", scikit-learn \d+(\.\d+)*", "", found["methods"])  # a coordinator runs without it
     rules = {"local", "missing", "release", "n_jobs", "verbose"}  # each participant's own in a federation
     found["settings"] = {key: value for key, value in found["settings"].items() if key not in rules}
