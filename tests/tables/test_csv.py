@@ -92,6 +92,7 @@ def test_a_stray_quote_in_a_small_file_is_found_with_its_line(tmp_path, opened, 
             CsvFile(path, piece=32, longest_record=longest).read()
 
 
+@pytest.mark.skipif(pl.__version__.startswith("1.0."), reason="polars 1.0 reads a text behind a closed quote")
 def test_an_error_of_the_parser_comes_with_a_hint_about_quotes(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('a,b\n1,"5" nail\n2,x\n')

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.exceptions import FederationError, SettingError
-from intarsia.federation.certificates.authority import Authority
 from intarsia.federation.flare import starter
 from intarsia.federation.flare.job import CONTROLLER, EXECUTOR, GATE
 from intarsia.federation.kit_folder import (
@@ -61,6 +60,8 @@ def write_kits(study: Study, folder: Path, *, keys_stay: bool = False) -> dict[s
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     names = (SERVER, ANALYST, *(() if keys_stay else study.participants))
+    from intarsia.federation.certificates.authority import Authority  # only whoever makes kits needs cryptography
+
     authority = Authority.create(study.name)
     with tempfile.TemporaryDirectory(prefix=".intarsia-", dir=folder.parent) as beside:
         made = Path(beside) / "kits"
