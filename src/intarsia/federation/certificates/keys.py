@@ -135,7 +135,8 @@ def issue(subject: Subject, public: Any, issuer: x509.Name, private: Any, period
     if ca:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         builder = builder.add_extension(_CA_USAGE, critical=True)
-    return builder.sign(private, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    signed: bytes = builder.sign(private, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    return signed
 
 
 def _alternative_name(subject: Subject) -> x509.GeneralName:
