@@ -1,0 +1,67 @@
+"""Files of ``intarsia._files``: written completely or not at all, locked by one process, TOML with one kind of error."""
+
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from intarsia._files import lock, read_toml, write_atomically  # a module of the package's own, without public names
+from intarsia.exceptions import InputError, OutputError
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path):
+    path = tmp_path / "a.bin"
+    write_atomically(path, b"old")
+
+    def parts():
+        yield b"new"
+        raise RuntimeError("interrupted")
+
+    with pytest.raises(RuntimeError, match="interrupted"):
+        write_atomically(path, parts())
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["a.bin"]
+
+
+def test_a_secret_is_its_owner_s_alone_and_other_permissions_are_kept(tmp_path):
+    secret, shared = tmp_path / "key", tmp_path / "shared"
+    write_atomically(secret, b"x", secret=True)
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    shared.write_bytes(b"x")
+    shared.chmod(0o640)
+    write_atomically(shared, [b"y", b"z"])
+    assert (stat.S_IMODE(shared.stat().st_mode), shared.read_bytes()) == (0o640, b"yz")
+
+
+def test_what_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(OutputError, match="already exists and is not a file"):
+        write_atomically(tmp_path, b"x")
+    with pytest.raises(OutputError, match="nowhere/a cannot be written"):
+        write_atomically(tmp_path / "nowhere" / "a", b"x")
+
+
+def test_a_lock_belongs_to_one_process_at_a_time(tmp_path):
+    code = (
+        "import sys; from intarsia._files import lock; f = open(sys.argv[1], 'ab'); print(lock(f.fileno(), wait=False))"
+    )
+
+    def other():
+        command = [sys.executable, "-c", code, str(tmp_path / "lock")]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ).stdout.strip()
+
+    with (tmp_path / "lock").open("ab") as file:
+        assert lock(file.fileno(), wait=False)
+        assert other() == "False"
+    assert other() == "True"
+
+
+@pytest.mark.parametrize("content", [b"a = ", b"\xff"])
+def test_an_error_about_toml_names_the_file_and_quotes_nothing(tmp_path, content):
+    path = tmp_path / "a.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"a.toml is not valid TOML \(\w+\)\.$"):
+        read_toml(path)
+    with pytest.raises(InputError, match="b.toml cannot be read"):
+        read_toml(tmp_path / "b.toml")
