@@ -116,8 +116,9 @@ class Aggregation:
     """How local clusters were grouped.
 
     ``loss`` and ``runner_up`` are the objectives of the chosen grouping and of the best different one. ``confidence`` is the
-    difference of the two as a share of the larger: 0 for a tie, 1 if there was no other grouping. ``n_compared`` groupings were compared on the rows; ``overruled`` if one
-    with a higher loss fitted them better, in which case the confidence has no meaning.
+    difference of the two as a share of the larger: 0 for a tie, 1 if there was no other grouping. ``n_compared`` groupings
+    were compared on the rows; ``overruled`` if one with a higher loss fitted them better, in which case the confidence has
+    no meaning.
     """
 
     method: str
