@@ -18,9 +18,16 @@ def fresh(code):
 
 
 def test_import_is_quick_and_light():
-    code = "import sys, time; t = time.perf_counter(); import intarsia; print(time.perf_counter() - t, *sorted(sys.modules))"
-    seconds, *modules = fresh(code).split()
-    assert float(seconds) < 1.0
+    code = """
+import sys, time
+start = time.perf_counter()
+import numpy
+middle = time.perf_counter()
+import intarsia
+print((time.perf_counter() - start) / (middle - start), *sorted(sys.modules))
+"""
+    ratio, *modules = fresh(code).split()
+    assert float(ratio) < 3  # of the import of numpy, which takes about a tenth of a second
     assert not {"pandas", "polars", "pyarrow", "plotly", "nvflare", "jinja2", "rich", "sklearn"} & set(modules)
 
 

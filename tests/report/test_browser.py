@@ -299,10 +299,11 @@ def test_hostile_names_are_shown_as_text(read):
     reader.check_quiet()
 
 
-def test_a_large_study_opens_quickly_and_stays_readable(read):
-    # machines that also do something else are slow at times: the quickest of three counts
+def test_a_large_study_opens_nearly_as_quickly_as_a_small_one_and_stays_readable(read):
+    # the quickest of three of each, because a machine that also does something else is slow at times
+    small = min(read("hospitals").seconds for _ in range(3))
     readers = [read("large") for _ in range(3)]
-    assert min(reader.seconds for reader in readers) < 3.0
+    assert min(reader.seconds for reader in readers) < 5 * small
     reader = readers[0]
     page = reader.page
     expect(page.locator("details.card[open]")).to_have_count(6)
