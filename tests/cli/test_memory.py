@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
-from benchmarks.memory import CASES, MOST, ONE_SHOT, Case, copies
+from benchmarks.memory import CASES, MOST, ONE_SHOT, SMALL, Case, copies
 from sklearn import cluster
 
 import intarsia
@@ -39,3 +42,21 @@ def test_our_k_means_is_scikit_learn_s(n, d, k):
     theirs = cluster.KMeans(k, n_init=2, random_state=1).fit(rows)
     np.testing.assert_array_equal(ours.labels_, theirs.labels_)
     assert (ours.n_iter_, ours.inertia_) == (theirs.n_iter_, theirs.inertia_)
+
+
+@pytest.mark.parametrize(
+    ("rows", "letters", "options"),
+    [(60_000, 600_000, []), (60, 50_000_000, []), (60, 50_000_000, ["-x", "note"]), (60, 20_000_000, ["--id", "note"])],
+)
+def test_a_csv_file_with_one_long_text_takes_memory_for_its_size_only(tmp_path, rows, letters, options):
+    for name, long in (("a", letters), ("b", 1)):
+        with (tmp_path / f"{name}.csv").open("w") as file:
+            file.write("x,y,note\n")
+            file.writelines(f"{k % 2 * 50},{k % 9},{'x' * (long if k == 5 else 1)}\n" for k in range(rows))
+    command = ["-m", "intarsia.cli", "fit", "a.csv", "b.csv", "-k", "2", "-q", *options]
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL, *command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == (0 if options else 1), done.stderr
+    peak = int(done.stdout.splitlines()[-1]) * 1024
+    assert peak <= 3 * (tmp_path / "a.csv").stat().st_size + (300 << 20)

@@ -11,7 +11,10 @@ import pytest
 
 import intarsia
 from intarsia.exceptions import DuplicateColumnError, InputError
+from intarsia.protocol.checks import MOST_LETTERS
+from intarsia.tables.categories import LONGEST_LEVEL
 from intarsia.tables.csv import MISSING, CsvFile
+from intarsia.tables.feasibility import check_feasibility
 
 CELLS = {
     "whole": lambda rng: str(rng.randint(-9, 99)),
@@ -136,10 +139,38 @@ def test_a_path_is_a_table_in_python_too(tmp_path):
 def test_files_that_are_not_as_their_name_says_are_refused(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,b,a\n1,2,3\n")
-    with pytest.raises(DuplicateColumnError, match="1 column.s. of a.csv occur more than once: 'a'"):
+    with pytest.raises(DuplicateColumnError, match="1 column.s. of a.csv occur more than once: 'a .columns 1 and 3.'"):
         CsvFile(path)
     path.write_bytes("größe\n1\n".encode("latin1"))
     with pytest.raises(InputError, match="a.csv is not text in UTF-8.*iconv"):
         CsvFile(path)
     with pytest.raises(InputError, match="gone.csv not found"):
         CsvFile(tmp_path / "gone.csv")
+
+
+def test_a_column_that_occurs_twice_far_behind_in_the_header_is_refused_with_both_places(tmp_path):
+    path = tmp_path / "a.csv"
+    names = ["age", *(f"column {k:05d}" for k in range(10_000)), "age"]
+    path.write_text(",".join(names) + "\n" + ",".join(["1"] * len(names)) + "\n")
+    with pytest.raises(DuplicateColumnError, match=r"occur more than once: 'age \(columns 1 and 10002\)'"):
+        CsvFile(path)
+    path.write_text('x,"two\nlines",y,"two\nlines"\n1,2,3,4\n')
+    with pytest.raises(DuplicateColumnError, match=r"'two.lines \(columns 2 and 4\)'"):
+        CsvFile(path)
+    path.write_text("\ufeffage,NA,?\n1,2,3\n")
+    assert CsvFile(path).columns == ("age", "NA", "?")
+
+
+def test_a_text_that_is_too_long_for_a_level_is_refused_before_the_run(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x,note\n" + "".join(f"{k},{'a' * 1001 if k == 3 else 'b'}\n" for k in range(20)))
+    kinds = check_feasibility({"a": path, "b": {"x": [1.0, 2.0]}}).unusable
+    assert kinds == {"a": {"note": "texts of more than 1000 letters"}}
+    assert LONGEST_LEVEL == MOST_LETTERS
+
+
+def test_a_long_text_does_not_widen_every_row_of_a_polars_series():
+    """An array of texts has the longest one's width in every row: 40 GB here."""
+    column = pl.Series(["x" * 100_000, *["a", "b"] * 50_000])
+    kinds = check_feasibility({"a": {"x": np.arange(100_001.0), "note": column}, "b": {"x": [1.0, 2.0]}}).unusable
+    assert kinds == {"a": {"note": "texts of more than 1000 letters"}}

@@ -17,6 +17,8 @@ from intarsia.exceptions import NonNumericError, quote
 from intarsia.tables.names import is_valid_text
 
 MOST_LEVELS = 50  # a column with more is free text or an id
+LONGEST_LEVEL = 1000  # letters: a longer text is no level, and no message takes it
+_TOO_LONG = f"texts of more than {LONGEST_LEVEL} letters"
 _TYPE_WORDS = {
     "str": "texts",
     "int": "numbers",
@@ -66,6 +68,8 @@ def read_category(column: Any, *, declared: bool) -> Category | str:
     """
     if isinstance(column, Category):
         return column
+    if _has_long_texts(column):
+        return _TOO_LONG
     cells, is_categorical = _cells(column)
     if cells is None:
         return _type_name(column)
@@ -96,6 +100,8 @@ def why_not_levels(counts: Mapping[str, int], *, texts: bool) -> str | None:
     n_filled = sum(counts.values())
     if not all(map(is_valid_text, counts)):
         return "texts with characters that are not valid UTF-8"
+    if any(len(level) > LONGEST_LEVEL for level in counts):
+        return _TOO_LONG
     if texts and n_filled:
         other = {level for level in counts if not _looks_like_a_number(level)}
         n_numbers = sum(n for level, n in counts.items() if level not in other)
@@ -106,6 +112,13 @@ def why_not_levels(counts: Mapping[str, int], *, texts: bool) -> str | None:
     if texts and n_filled and 2 * len(counts) > n_filled and (len(counts) > 2 or len(counts) == n_filled):
         return f"{len(counts)} different texts in {n_filled} rows"
     return None
+
+
+def _has_long_texts(column: Any) -> bool:
+    """Return whether a table's own column of texts has one that is too long, before Python holds a copy of them all."""
+    if not isinstance(column, nw.Series) or column.dtype != nw.String:
+        return False
+    return bool((column.str.len_chars().max() or 0) > LONGEST_LEVEL)
 
 
 def level_name(cell: Any) -> str:

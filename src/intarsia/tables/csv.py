@@ -6,7 +6,6 @@ The type of a column is inferred from all rows, as polars would: the file is par
 from __future__ import annotations
 
 import codecs
-import csv
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
 PIECE = 1 << 23  # bytes of text that are parsed at a time
 LONGEST_RECORD = 1 << 22  # bytes: a record with line breaks in quotes that is longer has a quote that is never closed
-_HEADER = 65_536  # bytes in which the first line is looked for
 _TABS = (".tsv", ".tab")
 _LINE_END, _QUOTE = b"\n", b'"'
 
@@ -49,11 +47,27 @@ class CsvFile(Source):
         self._path, self._piece, self._longest = Path(path), piece, longest_record
         with self._reading():
             _check_encoding(self._path)
-            header = _first_line(self._path)
-        tabs = "\t" if self._path.suffix.lower() in _TABS else None
-        self._separator = separator or tabs or max(";,\t|", key=header.count)
-        names = next(csv.reader([header], delimiter=self._separator), [])
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            header = _first_record(self._path, longest_record)
+        tabs = b"\t" if self._path.suffix.lower() in _TABS else None
+        first_line = header.split(_LINE_END, 1)[0]
+        self._separator = separator or (tabs or max((b";", b",", b"\t", b"|"), key=first_line.count)).decode()
+        self._check_header(header)
+
+    def _check_header(self, header: bytes) -> None:
+        """Raise an error if a name occurs twice: polars would rename the second."""
+        import polars as pl
+
+        with self._reading():
+            cells = (
+                pl.read_csv(header, separator=self._separator, has_header=False, infer_schema_length=0)
+                if header.strip()
+                else None
+            )
+        places: dict[str, list[int]] = {}
+        for place, name in enumerate(cells.row(0) if cells is not None else (), 1):
+            places.setdefault(name or "", []).append(place)
+        repeated = [f"{name} (columns {' and '.join(map(str, at))})" for name, at in places.items() if len(at) > 1]
+        if repeated:
             raise DuplicateColumnError(
                 f"{len(repeated)} column(s) of {self._path.name} occur more than once: {quote(repeated)}. "
                 "Hint: rename them."
@@ -78,7 +92,9 @@ class CsvFile(Source):
         with self._reading():
             for text in self._pieces():
                 piece = self._parse(text, schema_overrides=self._types, infer_schema_length=0)
+                del text
                 yield piece if columns is None else piece.select(columns)
+                del piece
 
     def read(self, as_stored: Collection[str] = ()) -> dict[str, Any]:
         """Return columns by name: arrays of numbers, polars' own type for all others and for columns ``as_stored``."""
@@ -122,11 +138,14 @@ class CsvFile(Source):
     def _pieces(self) -> Iterator[bytes]:
         """Yield the text in pieces, each of which is a CSV file with the same header."""
         header = b""
-        for text in _records(self._path, self._piece, self._longest):
-            yield header + text
+        for parts in _records(self._path, self._piece, self._longest):
+            text = b"".join([header, *parts])
+            parts.clear()  # one cell may be nearly the whole file
             if not header:
                 names = self._parse(text, infer_schema_length=0, n_rows=0)
                 header = names.write_csv(separator=self._separator).encode()
+            yield text
+            del text
 
 
 def open_csv(path: str | PathLike[str]) -> CsvFile:
@@ -157,10 +176,11 @@ def _joint(kinds: Collection[pl.DataType]) -> pl.DataType:
     return pl.Float64() if kinds and all(kind.is_numeric() for kind in kinds) else pl.String()
 
 
-def _records(path: Path, size: int, longest: int) -> Iterator[bytes]:
+def _records(path: Path, size: int, longest: int) -> Iterator[list[bytes]]:
     """Yield the text in pieces of about ``size`` bytes that end where a record does; no record ends within quotes.
 
-    Every byte is looked at once: what follows the last end of a record is kept for the next piece.
+    A piece is a list of its parts. Every byte is looked at once: what follows the last end of a record is kept for the
+    next piece.
     """
     kept: list[bytes] = []
     n_kept, line, quoted, line_break = 0, 1, False, -1  # line: where kept begins; line_break: the first within quotes
@@ -168,9 +188,9 @@ def _records(path: Path, size: int, longest: int) -> Iterator[bytes]:
         while text := file.read(size):
             scan = _scan(text, quoted=quoted)
             if scan.end:
-                piece = b"".join([*kept, text[: scan.end]])
-                line += piece.count(_LINE_END)
-                yield piece
+                kept.append(text[: scan.end])
+                line += sum(part.count(_LINE_END) for part in kept)
+                yield kept
                 kept, n_kept, line_break = [], -scan.end, -1
             if line_break < 0 and scan.line_break >= 0:
                 line_break = n_kept + scan.line_break
@@ -178,11 +198,10 @@ def _records(path: Path, size: int, longest: int) -> Iterator[bytes]:
             n_kept, quoted = n_kept + len(text), scan.quoted
             if quoted and 0 <= line_break < n_kept - longest:
                 raise _open_quote(path, b"".join(kept), line, line_break, f"within {longest >> 20} MiB")
-    rest = b"".join(kept)
     if quoted:
-        raise _open_quote(path, rest, line, line_break, "before the file ends")
-    if rest:
-        yield rest
+        raise _open_quote(path, b"".join(kept), line, line_break, "before the file ends")
+    if any(kept):
+        yield kept
 
 
 class _Scan(NamedTuple):
@@ -241,6 +260,14 @@ def _check_encoding(path: Path) -> None:
     )
 
 
-def _first_line(path: Path) -> str:
+def _first_record(path: Path, longest: int) -> bytes:
+    """Return the header, to its last byte: its names may have line breaks within quotes."""
+    parts: list[bytes] = []
+    quoted, n_read = False, 0
     with path.open("rb") as file:
-        return file.read(_HEADER).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace").strip("\r")
+        for line in file:
+            parts.append(line)
+            quoted, n_read = quoted ^ bool(line.count(_QUOTE) % 2), n_read + len(line)
+            if not quoted or n_read > longest:
+                break
+    return b"".join(parts).removeprefix(codecs.BOM_UTF8)

@@ -151,7 +151,7 @@ def _is_mapping_of_columns(table: Any) -> bool:
 
 
 def _is_column(column: Any) -> bool:
-    if isinstance(column, list | tuple | Category | nw.Series):
+    if isinstance(column, list | tuple | Category | nw.Series) or nw.dependencies.is_polars_series(column):
         return True
     # asking a whole table for its dimensions would turn it into a matrix first
     return column_names(column) is None and hasattr(column, "__array__") and np.ndim(column) == 1
@@ -295,6 +295,8 @@ def as_array(column: Any) -> Any:
     """Return a column of a mapping as an array, unless it is a category or a series already."""
     if isinstance(column, Category | nw.Series):
         return column
+    if nw.dependencies.is_polars_series(column):  # whose array of texts has the longest one's width in every row
+        return nw.from_native(column, series_only=True)
     if isinstance(column, list | tuple) and any(isinstance(cell, str) for cell in column):
         return np.array(column, dtype=object)  # numpy would turn None into a text
     if isinstance(column, np.ma.MaskedArray):

@@ -32,6 +32,7 @@ from intarsia.tables.survey import kinds_in, open_stream
 AnyTable = Table | StreamedTable
 MEMORY_LIMIT = 1 << 28  # bytes of numbers: a larger source is read in batches
 LIMIT_VARIABLE = "INTARSIA_MEMORY_LIMIT"
+LONGEST_NAME = 200  # bytes of a participant's name: most file systems allow 255, with ".csv", some fewer
 NEED_ALL_ROWS = ("impute", "drop")  # settings of ``missing`` that need all rows in memory
 _FEWEST_ROWS = 10  # fewer numbers may increase by chance
 
@@ -216,6 +217,11 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
     names = [name for name, _ in pairs]
     if invalid := [name for name in names if not name.strip() or set(name) & set("/\\\0") or not is_valid_text(name)]:
         raise InputError(f"{len(invalid)} participant name(s) cannot be file names: {quote(invalid)}.")
+    if long := [name for name in names if len(name.encode()) > LONGEST_NAME]:
+        raise InputError(
+            f"{len(long)} participant name(s) have more than {LONGEST_NAME} bytes: {quote(long)}. Labels are written to "
+            "files of these names. Hint: shorter names, as in clinic-a=data/a.csv."
+        )
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(
             f"{len(repeated)} participant name(s) occur more than once: {quote(repeated)}. "
