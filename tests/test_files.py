@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from intarsia._files import lock, read_toml, write_atomically  # a module of the package's own, without public names
+from intarsia._files import lock, open_private, read_toml, write_atomically  # without public names
 from intarsia.exceptions import InputError, OutputError
 
 
@@ -65,3 +65,50 @@ def test_an_error_about_toml_names_the_file_and_quotes_nothing(tmp_path, content
         read_toml(path)
     with pytest.raises(InputError, match="b.toml cannot be read"):
         read_toml(tmp_path / "b.toml")
+
+
+DEEP = 5000
+
+
+@pytest.mark.parametrize(
+    "content", [f"a = {'[' * DEEP}{']' * DEEP}", f"[{'.'.join('a' * DEEP)}]", f"a = {'[' * 21}{']' * 21}"]
+)
+def test_toml_that_is_nested_too_deeply_is_refused(tmp_path, content):
+    path = tmp_path / "a.toml"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"a\.toml has tables or lists within each other, more than 20 levels deep\.$"):
+        read_toml(path)
+    path.write_text(f"a = {'[' * 19}{']' * 19}")
+    read_toml(path)
+
+
+def test_links_that_lead_nowhere(tmp_path):
+    """Where a link leads to a file that does not exist yet, that file is written; a folder is not made."""
+    links = {name: tmp_path / name for name in ("new", "gone", "loop")}
+    links["new"].symlink_to(tmp_path / "target")
+    links["gone"].symlink_to(tmp_path / "nowhere" / "target")
+    links["loop"].symlink_to(links["loop"])
+    write_atomically(links["new"], b"x")
+    assert (tmp_path / "target").read_bytes() == b"x"
+    for name in ("gone", "loop"):
+        with pytest.raises(OutputError, match=f"{name} cannot be written"):
+            write_atomically(links[name], b"x")
+    with pytest.raises(OutputError, match="cannot be written: File name too long"):
+        write_atomically(tmp_path / ("x" * 300), b"x")
+
+
+def test_a_function_may_write_the_content(tmp_path):
+    write_atomically(tmp_path / "a", lambda file: file.writelines([b"x", b"y"]))
+    assert (tmp_path / "a").read_bytes() == b"xy"
+
+
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_a_private_file_is_its_owner_s_alone(tmp_path, before):
+    path = tmp_path / "journal"
+    if before is not None:
+        path.write_bytes(b"old\n")
+        path.chmod(before)
+    with open_private(path) as file:
+        file.write(b"new\n")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes() == (b"new\n" if before is None else b"old\nnew\n")

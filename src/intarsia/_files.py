@@ -6,9 +6,10 @@ import os
 import stat
 import tempfile
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 try:
     import fcntl
@@ -17,28 +18,38 @@ except ImportError:  # Windows has no such locks
 
 from intarsia.exceptions import InputError, OutputError
 
+_MOST_LEVELS = 20  # of tables and lists within each other in a TOML file
 TEMPORARY = ".intarsia-*"  # the files that an interrupted write leaves behind
 
 
-def write_atomically(path: Path, content: bytes | Iterable[bytes], *, secret: bool = False) -> None:
+def write_atomically(
+    path: Path, content: bytes | Iterable[bytes] | Callable[[IO[bytes]], None], *, secret: bool = False
+) -> None:
     """Write a file completely or not at all: to a temporary file first, which then takes the place of ``path``.
 
-    A ``secret`` file can be read by its owner only, from its first byte on. Otherwise the permissions of a file that
-    already exists are kept.
+    ``content`` are bytes, parts of them, or a function that writes them to an open file. A ``secret`` file can be read by
+    its owner only, from its first byte on. Otherwise the permissions of a file that already exists are kept.
     """
     try:
-        _replace(path.resolve(), [content] if isinstance(content, bytes) else content, secret=secret)
+        target = path.resolve()
+    except (OSError, RuntimeError) as error:  # a RuntimeError until Python 3.12
+        raise OutputError(f"{path} cannot be written: it is a link that leads to itself.") from error
+    try:
+        _replace(target, content, secret=secret)
     except OSError as error:
         raise OutputError(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def _replace(target: Path, parts: Iterable[bytes], *, secret: bool) -> None:
+def _replace(target: Path, content: bytes | Iterable[bytes] | Callable[[IO[bytes]], None], *, secret: bool) -> None:
     if target.exists() and not target.is_file():
         raise OutputError(f"{target} already exists and is not a file.")
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY.rstrip("*"), dir=target.parent)  # mode 600
     try:
         with os.fdopen(handle, "wb") as file:
-            file.writelines(parts)
+            if callable(content):
+                content(file)
+            else:
+                file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
         if not secret:
@@ -68,6 +79,15 @@ def umask() -> int:
     return current
 
 
+def open_private(path: Path) -> IO[bytes]:
+    """Open a file to append to it and to read it; only its owner can, also where it exists already."""
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    if hasattr(os, "fchmod"):
+        with suppress(PermissionError):  # the file of another user, who shares it with this one
+            os.fchmod(handle, 0o600)
+    return os.fdopen(handle, "ab+")
+
+
 def lock(file: int, *, wait: bool = True) -> bool:
     """Lock an open file until it is closed or the process ends. Without ``wait``, return False if somebody else has it."""
     if fcntl is None:
@@ -82,8 +102,21 @@ def lock(file: int, *, wait: bool = True) -> bool:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file, or raise an InputError that names the file and quotes nothing of it."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise _too_deep(path) from None
+    except ValueError as error:  # not TOML, or not UTF-8
         raise InputError(f"{path} is not valid TOML ({type(error).__name__}).") from error
+    level: list[Any] = [document]
+    for _ in range(_MOST_LEVELS):
+        level = [child for part in level for child in (part.values() if isinstance(part, dict) else part)]
+        level = [child for child in level if isinstance(child, dict | list)]
+        if not level:
+            return document
+    raise _too_deep(path)
+
+
+def _too_deep(path: Path) -> InputError:
+    return InputError(f"{path} has tables or lists within each other, more than {_MOST_LEVELS} levels deep.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 import struct
 from dataclasses import replace
 from hashlib import sha256
@@ -53,6 +54,7 @@ def same(left, right):
 
 def test_a_study_comes_back_as_it_was(result, tables, tmp_path):
     result.save(tmp_path / "study.intarsia", labels=True)
+    assert stat.S_IMODE((tmp_path / "study.intarsia").stat().st_mode) == 0o600  # it holds data about single rows
     again = intarsia.load(tmp_path / "study.intarsia")
     assert str(again) == str(result)
     assert same(again.labels, result.labels)

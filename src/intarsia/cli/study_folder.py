@@ -12,6 +12,7 @@ from intarsia._files import umask
 from intarsia.cli.console import err, plain
 from intarsia.cli.interrupts import uninterrupted, written
 from intarsia.exceptions import InputError, IntarsiaError, SettingError
+from intarsia.results.label_file import without_formulas, write_labels
 
 if TYPE_CHECKING:
     from intarsia.estimators import ClusteringResult
@@ -26,7 +27,7 @@ def model_in(study: Path) -> Path:
 
 def check_free(folder: Path, *, force: bool) -> None:
     """Raise a SettingError if the folder exists, unless ``force`` is set and it contains a study and nothing else."""
-    if not folder.exists():
+    if not folder.exists() and not folder.is_symlink():
         return
     if not force:
         raise SettingError(f"{folder} already exists. Hint: another --output, or --force to replace it.")
@@ -44,7 +45,7 @@ def write_study(result: ClusteringResult, folder: Path, ids: dict[str, Any], rec
         temporary = Path(tempfile.mkdtemp(prefix=".intarsia-", dir=folder.parent))
         result.save(temporary / MODEL)
         _write_labels(result, temporary / LABELS, ids)
-        result.to_frame("polars").write_csv(temporary / CENTROIDS)
+        without_formulas(result.to_frame("polars")).write_csv(temporary / CENTROIDS)
         _write_report(result, temporary / REPORT)
         (temporary / RUN).write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
         temporary.chmod(0o777 & ~umask())
@@ -74,8 +75,6 @@ def _replace(folder: Path, temporary: Path) -> None:
 
 
 def _write_labels(result: ClusteringResult, folder: Path, ids: dict[str, Any]) -> None:
-    from intarsia.results.label_file import write_labels
-
     folder.mkdir()
     for name, labels in result.labels.items():
         write_labels(folder / f"{name}.csv", {"cluster": labels}, ids[str(name)])

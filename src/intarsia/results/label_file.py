@@ -1,27 +1,40 @@
-"""Labels as CSV: the columns of a result behind the names of the rows, written in parts so that large tables fit."""
+"""Labels as CSV: the columns of a result behind the names of the rows, written in parts so that large tables fit.
+
+A spreadsheet would compute a text that begins with =, +, -, @, a tab or a carriage return. So every CSV file that we write
+has an apostrophe before such a text, as OWASP advises ("CSV injection"). Numbers, also those stored as text, stay as they
+are. A text that begins with apostrophes before such a character gets one more: to remove one restores every text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from intarsia._files import write_atomically
 from intarsia.exceptions import InputError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from intarsia.tables.open import Ids
 
 _LINES_AT_A_TIME = 1 << 20
+_FORMULA, _NUMBER = r"^'*[=+\-@\t\r]", r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
 def write_labels(path: Path, columns: Mapping[str, Any], ids: Ids | None = None) -> None:
-    """Write a CSV file of labels completely or not at all; the arguments are those of :func:`label_lines`."""
-    write_atomically(path, label_lines(columns, ids))
+    """Write a CSV file of labels, which only its owner can read; the arguments are those of :func:`label_lines`."""
+
+    def write(file: IO[bytes]) -> None:
+        for k, frame in enumerate(_frames(columns, ids)):
+            frame.write_csv(file, include_header=not k)
+
+    write_atomically(path, write, secret=True)
 
 
 def label_lines(columns: Mapping[str, Any], ids: Ids | None = None) -> Iterator[bytes]:
-    """Yield the lines of a CSV file, many at a time, beginning with the header.
+    """Yield the text of a CSV file in parts, beginning with the header.
 
     Parameters
     ----------
@@ -30,6 +43,23 @@ def label_lines(columns: Mapping[str, Any], ids: Ids | None = None) -> Iterator[
     ids : Ids, optional
         What names the rows, in a column called "id". Default: their numbers from 0, in a column called "row".
     """
+    for k, frame in enumerate(_frames(columns, ids)):
+        yield frame.write_csv(include_header=not k).encode()
+
+
+def without_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table in which a spreadsheet finds no formula once it is written as CSV."""
+    import polars as pl
+
+    for column in frame.select(pl.col(pl.String, pl.Categorical, pl.Enum)):
+        texts = column.cast(pl.String)
+        risky = texts.str.contains(_FORMULA) & ~texts.str.contains(_NUMBER)
+        if risky.any():
+            frame = frame.with_columns(pl.when(risky).then("'" + texts).otherwise(texts).alias(column.name))
+    return frame
+
+
+def _frames(columns: Mapping[str, Any], ids: Ids | None) -> Iterator[pl.DataFrame]:
     import polars as pl
 
     n = len(next(iter(columns.values())))
@@ -41,7 +71,7 @@ def label_lines(columns: Mapping[str, Any], ids: Ids | None = None) -> Iterator[
                 f"there are more row names than the {n} rows with labels: the table has changed meanwhile."
             )
         frame = pl.DataFrame({"row" if ids is None else "id": names} | {k: v[start:end] for k, v in columns.items()})
-        yield frame.write_csv(include_header=not start).encode()
+        yield without_formulas(frame)
         start = end
     if start != n:
         raise InputError(f"there are names of {start} rows and labels of {n}: the table has changed meanwhile.")

@@ -46,12 +46,15 @@ def save(
     *,
     numbered: bool = False,
 ) -> None:
-    """Write an outcome and the record of its run to a file, which is replaced only once everything is written."""
+    """Write an outcome and the record of its run to a file, which is replaced only once everything is written.
+
+    With labels, only its owner can read the file.
+    """
     stored = stored_from(outcome, names_in_order, run, labels, local_labels, numbered=numbered)
     if (problem := next(problems_of(stored), None)) is not None:
         raise ModelFileError(f"this study cannot be saved: {problem}.")
     try:
-        write_atomically(Path(path), to_bytes(stored))
+        write_atomically(Path(path), to_bytes(stored), secret=labels is not None or local_labels is not None)
     except OutputError as error:
         raise ModelFileError(str(error)) from error
 
