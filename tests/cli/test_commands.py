@@ -140,7 +140,7 @@ def test_other_encodings_and_double_headers_are_refused_by_name(tmp_path):
     (tmp_path / "fine.csv").write_bytes(b"\xef\xbb\xbf" + "größe;a,b\n1;2\n3;4\n".encode())
     for name in ("latin", "wide", "late"):
         assert "UTF-8" in inside("check", f"{name}.csv", where=tmp_path, rc=1).stderr
-    assert "'x'" in inside("check", "twice.csv", where=tmp_path, rc=1).stderr
+    assert "'x (columns 1 and 3)'" in inside("check", "twice.csv", where=tmp_path, rc=1).stderr
     told = json.loads(inside("check", "fine.csv", "--json", where=tmp_path).stdout)
     assert set(told["participants"]["fine"]["columns"]) == {"größe", "a,b"}
 

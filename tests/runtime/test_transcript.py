@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 import subprocess
 import sys
 
@@ -75,9 +76,10 @@ def whole(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     files, write = [], transcript.write_atomically
 
-    def noted(path, content):
+    def noted(path, content, *, secret):
         files.append((path.relative_to(folder / "t"), content))
-        write(path, content)
+        write(path, content, secret=secret)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transcript, "write_atomically", noted)

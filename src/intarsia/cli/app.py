@@ -61,6 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         _print("Error:", "bold red", str(error))
         sys.exit(1)
+    except OSError as error:
+        if debug or error.filename is None:
+            raise
+        _print("Error:", "bold red", f"{error.filename} cannot be used: {error.strerror}.")
+        sys.exit(1)
     except typer.Abort:
         code = INTERRUPTED
     except Exception as error:

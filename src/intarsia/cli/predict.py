@@ -42,7 +42,7 @@ def predict(
 
     study = load(model_in(model))
     ((name, path),) = named_paths([file]).items()
-    if output is not None and output.exists():
+    if output is not None and (output.exists() or output.is_symlink()):
         raise SettingError(f"{output} already exists. Hint: another --output.")
     opened = open_table(path, name, id_column=id_column)
     known = {*study.feature_names, *study.levels}

@@ -29,7 +29,7 @@ def study_of(kit: Path) -> Study:
     """Return the study that a kit belongs to."""
     try:
         return msgspec.json.decode((kit / STUDY).read_bytes(), type=Study)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         raise SettingError(f"{kit} is not a kit: it has no readable {STUDY}.") from None
 
 
@@ -47,7 +47,7 @@ def name_of(kit: Path) -> str:
     try:
         connection = json.loads((kit / STARTUP / "fed_client.json").read_text(encoding="utf-8"))
         return str(connection["client"]["fqsn"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise SettingError(f"{kit} is not a kit: no file in {STARTUP}/ says whose it is.") from None
 
 

@@ -1,8 +1,7 @@
 """The journal of a participant: one line for every request that is counted, and one for every reply that left.
 
-A study has one journal at each participant. A line is a JSON object without data: ``event`` is ``asked``, ``refused`` (not
-a request of the study; ``why``), ``left``, or ``agreed`` (consent was given anew, and a new run may begin); ``request`` is
-the tag of the request and ``digest`` the SHA-256 of its bytes. A line about a reply also has its tag, the number
+A study has one journal at each participant. A line is a JSON object without data: ``event`` is ``asked`` or ``left``,
+``request`` the tag of the request and ``digest`` the SHA-256 of its bytes. A line about a reply also has its tag, the number
 and the SHA-256 of its bytes, what was suppressed, and of each field the entries, the bytes and the smallest number of rows
 behind an entry.
 """
@@ -18,11 +17,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
-from intarsia._files import lock
+from intarsia._files import lock, open_private
 from intarsia.protocol import Reply, Request, encode, tag_of
 from intarsia.protocol.catalogue import account_of
 
-ASKED, LEFT, REFUSED, AGREED = "asked", "left", "refused", "agreed"
+ASKED, LEFT = "asked", "left"
 
 
 class Journal:
@@ -38,7 +37,7 @@ class Journal:
         for line in self.path.read_bytes().splitlines():
             try:
                 entry = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(entry, dict) and event in {None, entry.get("event")}:
                 yield entry
@@ -51,7 +50,7 @@ class Journal:
     @contextmanager
     def locked(self) -> Iterator[LockedJournal]:
         """Keep all other writers out, also those of other processes."""
-        with self.path.open("ab+") as file:
+        with open_private(self.path) as file:
             lock(file.fileno())
             yield LockedJournal(self, file)
 

@@ -11,7 +11,6 @@ from intarsia.protocol.label import Assign, Label, Labelled
 from intarsia.protocol.parts import Centres, Columns, Gaussians, Moments
 from intarsia.protocol.refine import MOST_SETS, Refine, Refined, Refinement
 from intarsia.protocol.summarize import MOST_LOCAL_CLUSTERS, LocalSummary, Summarize
-from intarsia.protocol.terms import StudyTerms
 from intarsia.protocol.wire import Array, Exchange, Message, Reply, Request, encode, tag_of
 
 __all__ = [
@@ -38,7 +37,6 @@ __all__ = [
     "Refinement",
     "Reply",
     "Request",
-    "StudyTerms",
     "Summarize",
     "decode_reply",
     "decode_request",

@@ -163,7 +163,7 @@ class Transcript:
 
 def _write(path: Path, content: Questions | Answer | Closed) -> None:
     body = msgspec.msgpack.encode(content)
-    write_atomically(path, _MAGIC + sha256(body).digest() + body)
+    write_atomically(path, _MAGIC + sha256(body).digest() + body, secret=True)
 
 
 def read_file(path: Path, kind: type[_Kind]) -> _Kind | None:
@@ -177,7 +177,7 @@ def read_file(path: Path, kind: type[_Kind]) -> _Kind | None:
         return None
     try:
         return msgspec.msgpack.decode(body, type=kind)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

@@ -66,7 +66,7 @@ class Authority:
             )
         try:
             signed = msgspec.json.decode(read_small_file(folder / _APPROVED), type=dict[str, Signed])
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             raise InputError(f"{folder / _APPROVED} is not a list of approved certificates.") from None
         return cls(KeyPair.read(folder / _KEY), read_small_file(folder / CERTIFICATE), signed)
 

@@ -141,7 +141,7 @@ def join(reply: Path, request: Path, kit: Path, make_kit: MakeKit, authority: st
     """Make a kit of the coordinator's reply and the key in the folder ``request``, or renew the certificate of a kit."""
     try:
         approval = msgspec.json.decode(read_small_file(reply), type=Approval)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise InputError(f"{reply} is not the reply of a coordinator. Hint: the file NAME{_APPROVED}.") from None
     pair = KeyPair.read(request / _KEY)
     credentials = Credentials(pair.pem, approval.certificate.encode(), approval.authority.encode())

@@ -109,7 +109,7 @@ class Driver:
         try:
             note = json.loads((self.kit / _LAST).read_text(encoding="utf-8"))
             return {str(key): str(value) for key, value in note.items()}
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             return {}
 
     @contextmanager

@@ -95,7 +95,10 @@ def fetch(session: Session, job: str, target: Path, status: str) -> Ended:
         path = next(downloaded.rglob(ENDED), None)
         if path is None:
             return Ended(message=f"the job ended without a result ({status}{_refusals(session, job)}).")
-        ended = msgspec.json.decode(path.read_bytes(), type=Ended)
+        try:
+            ended = msgspec.json.decode(path.read_bytes(), type=Ended)
+        except (msgspec.DecodeError, RecursionError):
+            return Ended(message=f"the job ended, but its {ENDED} is invalid ({status}).")
         if ended.done:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(next(downloaded.rglob(MODEL)), target)
