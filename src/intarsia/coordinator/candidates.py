@@ -127,11 +127,11 @@ def _fair_rivals(
     Centroids with fewer entries fit rows more easily, and would win for that alone. Where every two participants share a
     feature, there is no weak link that rivals could turn.
     """
-    if settings.max_rounds <= 1 or settings.refinement == "plain" or members.complete:
+    if not settings.most_rivals or members.complete:
         return ()
 
     def n_entries(groups: IntArray) -> int:
         return int(merge(clusters.centroids, groups, settings.k).seen.sum())
 
     needed = n_entries(best.groups)
-    return tuple(islice((groups for groups in best.rivals if n_entries(groups) >= needed), settings.n_rivals))
+    return tuple(islice((groups for groups in best.rivals if n_entries(groups) >= needed), settings.most_rivals))

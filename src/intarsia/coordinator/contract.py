@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from intarsia.protocol import Reply, Request
+from intarsia.protocol import Reply, Request, StudyTerms
 from intarsia.results.outcome import Outcome, RoundInfo
 
 
@@ -44,6 +44,9 @@ class Step:
 
 class Algorithm(Protocol):
     """Decides what to ask and what the replies mean."""
+
+    def terms(self, name: str) -> StudyTerms:
+        """Return which requests a participant can get; it refuses all others."""
 
     def start(self, participants: Sequence[str]) -> Step:
         """Return the first requests."""

@@ -20,12 +20,17 @@ from intarsia.coordinator.local_clusters import LocalClusters, check_comparable,
 from intarsia.coordinator.members import Members, agree
 from intarsia.coordinator.roll import Roll
 from intarsia.coordinator.rounds import ChosenNumber, Run, refine_requests, refined
-from intarsia.coordinator.settings import MAX_LOCAL_CLUSTERS, FederatedSettings, OneShotSettings, n_local_clusters_of
-from intarsia.exceptions import IntarsiaError, ProtocolError, about
+from intarsia.coordinator.settings import (
+    MAX_LOCAL_CLUSTERS,
+    NUMBER_DENSITY,
+    FederatedSettings,
+    OneShotSettings,
+    n_local_clusters_of,
+)
+from intarsia.exceptions import ProtocolError, about
 from intarsia.protocol import Labelled, LocalSummary, Refinement, Reply, Request, Summarize
 
-_DENSITY = "gaussian_diagonal"  # of local clusters from which K is chosen
-_FORCES = OneShotSettings(force="exact", density=_DENSITY)
+_FORCES = OneShotSettings(force="exact", density=NUMBER_DENSITY)
 
 
 @dataclass(frozen=True)
@@ -111,12 +116,15 @@ class FederatedAlgorithm(FederatedSettings):
         return self if number is None else replace(self, n_clusters=number.choice.n_clusters)
 
     def _numbered(self, members: Members, roll: Roll, summaries: Mapping[str, LocalSummary]) -> Step:
-        """Choose K from the local clusters of all, and ask for that many clusters, also of latecomers."""
-        all_members, roll = self._with_latecomers(members, roll)
+        """Choose K from the local clusters of all, and ask for that many clusters, also of latecomers.
+
+        Units stay those of the first summary: a participant answers in no others.
+        """
+        all_members, roll = roll.with_latecomers(members)
         members = _present(members, summaries)
         clusters = _checked_clusters(members, summaries)
         for name, summary in summaries.items():
-            checked(name, summary.check_densities, _DENSITY)
+            checked(name, summary.check_densities, NUMBER_DENSITY)
         densities = densities_of(members, clusters, summaries, original_units=False)
         attracted = attraction(_FORCES, members, clusters, densities, summaries)
         check_comparable(members, clusters.owner, ~np.isnan(attracted.local.forces))
@@ -125,15 +133,6 @@ class FederatedAlgorithm(FederatedSettings):
         number = ChosenNumber(choice, tree, clusters.records(members, groups))
         requests = _summarize(self._with_k(number), all_members)
         return Step(AskedSummaries(all_members, roll, number), requests | roll.ask(self.scale))
-
-    def _with_latecomers(self, members: Members, roll: Roll) -> tuple[Members, Roll]:
-        """Return the members anew, with common units of latecomers as well; one that does not fit is left out."""
-        if set(roll.described) == set(members.participants):
-            return members, roll
-        try:
-            return self._agree(roll), roll
-        except IntarsiaError:
-            return roll.with_latecomers(members)
 
     def _summarized(
         self, members: Members, roll: Roll, summaries: Mapping[str, LocalSummary], number: ChosenNumber | None
@@ -160,7 +159,7 @@ def _summarize(settings: FederatedSettings, members: Members) -> dict[str, Reque
             n_clusters=settings.n_clusters,
             n_local_clusters=n_local_clusters_of(settings, name),
             max_local_clusters=settings.n_clusters or MAX_LOCAL_CLUSTERS,
-            density=_DENSITY if settings.n_clusters is None else None,
+            density=NUMBER_DENSITY if settings.n_clusters is None else None,
             columns=members.columns_for(name),
         )
         for name in members.participants

@@ -9,7 +9,7 @@ import numpy as np
 
 from intarsia.coordinator.local_clusters import LocalClusters
 from intarsia.coordinator.members import Members
-from intarsia.coordinator.settings import OneShotSettings
+from intarsia.coordinator.settings import MAX_CLUSTERS, OneShotSettings
 from intarsia.core.densities.base import Density, family_of
 from intarsia.core.densities.exact_force import exact_forces
 from intarsia.core.densities.force import extent_of_densities, sample_inside, sampled_forces
@@ -109,4 +109,8 @@ def choose_k(
     """Return the number of clusters chosen from all local clusters and the forces between them."""
     summaries = Summaries(densities, clusters.centroids.seen, clusters.owner, clusters.sizes, clusters.chosen(members))
     local = attracted.local
-    return choose_n_clusters(summaries, local.forces, attracted.extent, local.tree, separate=separate)
+    choice = choose_n_clusters(summaries, local.forces, attracted.extent, local.tree, separate=separate)
+    if choice.n_clusters <= MAX_CLUSTERS:
+        return choice
+    clearest = max((k for k in choice.silhouettes if k <= MAX_CLUSTERS), key=choice.silhouettes.__getitem__, default=1)
+    return choice._replace(n_clusters=clearest)

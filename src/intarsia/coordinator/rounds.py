@@ -13,7 +13,7 @@ from intarsia.coordinator.gather import checked
 from intarsia.coordinator.members import Members
 from intarsia.coordinator.outlying import updated_outlyingness
 from intarsia.coordinator.roll import Roll
-from intarsia.coordinator.settings import FederatedSettings
+from intarsia.coordinator.settings import TRIAL_ROUNDS, FederatedSettings
 from intarsia.core.alignment import movement
 from intarsia.core.grouping.agglomeration import MergeTree
 from intarsia.core.grouping.n_clusters import Choice
@@ -21,7 +21,6 @@ from intarsia.exceptions import ProtocolError, about
 from intarsia.protocol import Labelled, Refine, Refinement, Request
 from intarsia.results.outcome import LocalCluster, RoundInfo
 
-TRIAL_ROUNDS = 4  # rounds after which the candidates are compared
 PLAIN_SHARE = 4  # where crosswise rounds do not converge, the last one in so many rounds is plain
 
 
@@ -84,6 +83,7 @@ def refine_requests(settings: FederatedSettings, run: Run) -> dict[str, Request]
             min_points=settings.min_points,
             max_iter=settings.local_iterations,
             columns=members.columns_for(name),
+            crosswise=crosswise,
         )
         for name in members.participants
     }

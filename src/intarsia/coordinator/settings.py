@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from intarsia.core.distances import Metric
-from intarsia.protocol import MOST_SETS
+from intarsia.protocol import MOST_LOCAL_CLUSTERS, MOST_SETS, StudyTerms
+from intarsia.protocol.terms import FEDERATED, GROUPED, LIKELIEST, NEAREST, ONE_SHOT
 
 MODELS = ("kmeans", "mixture")
 REFINEMENTS = ("auto", "crosswise", "plain")
 FORCES = ("auto", "exact", "sampled")
 MOST_RIVALS = MOST_SETS - 1
 MAX_LOCAL_CLUSTERS = 20  # local clusters that a participant tries at most while K is unknown
+MAX_CLUSTERS = 100  # largest K that is chosen automatically
+TRIAL_ROUNDS = 4  # rounds after which the candidates are compared
+NUMBER_DENSITY = "gaussian_diagonal"  # of local clusters from which K is chosen before rounds
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,31 @@ class FederatedSettings:
         assert self.n_clusters is not None
         return self.n_clusters
 
+    @property
+    def most_rivals(self) -> int:
+        """The largest number of rivals of the best grouping that rounds may compare it with."""
+        return 0 if self.max_rounds <= 1 or self.refinement == "plain" else self.n_rivals
+
+    def terms(self, name: str) -> StudyTerms:
+        """Return the terms for one participant: which requests it can get."""
+        return StudyTerms(
+            method=FEDERATED,
+            n_clusters=self.n_clusters,
+            max_clusters=self.n_clusters or MAX_CLUSTERS,
+            seed=self.seed,
+            scale=self.scale,
+            density=NUMBER_DENSITY if self.n_clusters is None else None,
+            n_local_clusters=n_local_clusters_of(self, name),
+            max_local_clusters=MAX_LOCAL_CLUSTERS,
+            labels_by=LIKELIEST if self.model == "mixture" else NEAREST,
+            max_rounds=self.max_rounds,
+            n_rivals=self.most_rivals,
+            trial_rounds=min(TRIAL_ROUNDS, self.max_rounds) if self.most_rivals else 0,
+            crosswise=self.refinement != "plain",
+            local_iterations=self.local_iterations,
+            min_points=self.min_points,
+        )
+
 
 @dataclass(frozen=True)
 class OneShotSettings:
@@ -62,6 +91,23 @@ class OneShotSettings:
     allow_partial: bool = False
     metric: Metric = "euclidean"
     seed: int = 0
+
+    def terms(self, name: str) -> StudyTerms:
+        """Return the terms for one participant: which requests it can get."""
+        largest = MOST_LOCAL_CLUSTERS if self.allow_partial else MAX_CLUSTERS  # parts that cannot be compared are apart
+        return StudyTerms(
+            method=ONE_SHOT,
+            n_clusters=self.n_clusters,
+            max_clusters=largest if self.n_clusters is None or self.allow_partial else self.n_clusters,
+            seed=self.seed,
+            scale=self.scale,
+            density=self.density,
+            n_local_clusters=n_local_clusters_of(self, name),
+            max_local_clusters=MAX_LOCAL_CLUSTERS,
+            labels_by=GROUPED,
+            n_proxies=self.n_proxies if self.fidelity else 0,
+            bounding_boxes=self.bounding_boxes,
+        )
 
 
 def n_local_clusters_of(settings: FederatedSettings | OneShotSettings, name: str) -> int | None:

@@ -24,7 +24,7 @@ SCALES = ("auto", None, "standard", "minmax", "robust")
 QUANTILES = np.linspace(0.05, 0.95, 19)
 NORMAL_QUARTILES = 1.3489795003921634  # the interquartile range of a standard normal variable
 FAR_APART = 10.0  # a standard deviation this many times the typical one is taken for other units
-_MISMATCH = np.sqrt(2.0)
+MISMATCH = np.sqrt(2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ def _left(knots: FloatArray, levels: FloatArray, at: FloatArray) -> FloatArray:
 
 def own_units(indicators: BoolArray) -> CommonUnits:
     """Return the units of the table: only indicators are divided."""
-    return CommonUnits(np.zeros(len(indicators)), np.where(indicators, _MISMATCH, 1.0), None)
+    return CommonUnits(np.zeros(len(indicators)), np.where(indicators, MISMATCH, 1.0), None)
 
 
 def choose_units(statistics: Statistics, way: str | None, indicators: BoolArray) -> CommonUnits:
@@ -177,7 +177,7 @@ def choose_units(statistics: Statistics, way: str | None, indicators: BoolArray)
     if way == "auto":
         way = "standard" if units_differ(statistics, indicators) else None
     shift, scale = np.zeros(d), np.ones(d)
-    deviation = _deviation(statistics)
+    deviation = deviation_of(statistics)
     if way == "standard":
         shift, scale = statistics.mean, deviation
     elif way == "minmax" and statistics.low is not None and statistics.high is not None:
@@ -190,10 +190,10 @@ def choose_units(statistics: Statistics, way: str | None, indicators: BoolArray)
         assert way is None
     varies = (deviation > 0) & (scale > 1 / LARGEST)
     shift, scale = np.where(varies, shift, 0.0), np.where(varies, scale, 1.0)
-    return CommonUnits(np.where(indicators, 0.0, shift), np.where(indicators, _MISMATCH, scale), way)
+    return CommonUnits(np.where(indicators, 0.0, shift), np.where(indicators, MISMATCH, scale), way)
 
 
-def _deviation(statistics: Statistics) -> FloatArray:
+def deviation_of(statistics: Statistics) -> FloatArray:
     """Return standard deviations; 0 where values differ by rounding errors only."""
     deviation = np.sqrt(statistics.m2 / np.maximum(statistics.count, 1.0))
     return np.where(deviation > np.maximum(1 / LARGEST, ROUNDING * np.abs(statistics.mean)), deviation, 0.0)
@@ -205,7 +205,7 @@ def units_differ(statistics: Statistics, indicators: BoolArray) -> bool:
     Numbers beside categories have different units. Constant features are ignored. Small deviations are not evidence: a pixel
     at the edge of an image hardly varies, and a feature in which clusters do not differ varies less than others.
     """
-    deviation = _deviation(statistics)
+    deviation = deviation_of(statistics)
     varying = deviation[(deviation > 0) & ~indicators]
     if not len(varying):
         return False

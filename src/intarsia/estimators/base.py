@@ -126,7 +126,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         self._check_tables(tables, names_of)
         seed, recorder = _seed(self.random_state), Recorder(watcher)
         algorithm, settings = self._for(list(tables), seed), settings_of(self)
-        with self._runtime(tables) as runtime:
+        with self._runtime(tables, algorithm) as runtime:
             outcome = drive(algorithm, runtime, recorder)
             labels_of = runtime.labels()
         report = check_assumptions(outcome)
@@ -154,14 +154,21 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
                 f"n_clusters={self._known_k} is more than the number of rows (n_samples={n_rows}). Hint: ask for fewer."
             )
 
-    def _runtime(self, tables: dict[Hashable, AnyTable]) -> AbstractContextManager[Any]:
+    def _runtime(self, tables: dict[Hashable, AnyTable], algorithm: Algorithm) -> AbstractContextManager[Any]:
         """Return the runtime with a participant for each table, in this process or in several."""
         local, missing, release = (
             for_each(getattr(self, name), list(tables), name) for name in ("local", "missing", "release")
         )
         n_jobs = min(effective_n_jobs(self.n_jobs), len(tables))
         joining = (
-            Joining(tables.pop(key), local[name], self.metric, missing[name] or OBSERVED, release[name] or OPEN)
+            Joining(
+                tables.pop(key),
+                local[name],
+                self.metric,
+                missing[name] or OBSERVED,
+                release[name] or OPEN,
+                algorithm.terms(name),
+            )
             for name, key in [(str(key), key) for key in tables]
         )
         if n_jobs > 1:

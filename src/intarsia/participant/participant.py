@@ -29,7 +29,7 @@ from intarsia.exceptions import (
 from intarsia.participant.choose_k import Chosen, choose_labels
 from intarsia.participant.clusterers import Clusterer, clusterer_for
 from intarsia.participant.refine import CentroidSet, Round, gathered, labelled_by_nearest, refine_sets
-from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units, units_of
+from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units, own_moments, units_of
 from intarsia.participant.summary import details_of
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.suppression import Cells
@@ -153,7 +153,9 @@ class Participant:
         if columns is None:
             return self._table.rows()
         columns.check_levels(self._table.levels)
-        return self._table.rows(columns.levels, self._units(columns))
+        units = self._units(columns)
+        self._pipeline.check_units(columns, lambda: own_moments(self._table))
+        return self._table.rows(columns.levels, units)
 
     def _units(self, columns: Columns | None) -> Units | None:
         if columns is None:

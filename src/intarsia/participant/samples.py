@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from intarsia.core.features import FeatureSpace
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.core.units import in_units
+from intarsia.core.units import deviation_of, in_units
 from intarsia.exceptions import MissingCellsError, quote
+from intarsia.tables.in_memory import HeldTable
 
 NOISE, LEFT_OUT = -1, -2  # labels of rows that are in no cluster, and of rows that were not clustered
 
@@ -25,6 +27,14 @@ class Units(NamedTuple):
 def units_of(shift: FloatArray, scale: FloatArray) -> Units | None:
     """Return units; None if they are those of the table."""
     return Units(shift, scale) if shift.any() or (scale != 1.0).any() else None
+
+
+def own_moments(table: HeldTable) -> dict[str, tuple[float, float]]:
+    """Return mean and standard deviation of each numeric column, which common units must fit."""
+    rows = table.rows()
+    moments, index = rows.statistics(None), FeatureSpace(rows.names).index(table.names)
+    pairs = zip(moments.mean[index].tolist(), deviation_of(moments)[index].tolist(), strict=True)
+    return dict(zip(table.names, pairs, strict=True))
 
 
 class Sample(NamedTuple):

@@ -2,53 +2,109 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
+from typing import Any
 
 from intarsia.exceptions import ReleaseError
-from intarsia.privacy.journal import ASKED, Journal, LockedJournal, digest_of
+from intarsia.privacy.journal import AGREED, ASKED, LEFT, REFUSED, Journal, LockedJournal, digest_of
 from intarsia.privacy.policy import ReleasePolicy
-from intarsia.protocol import Failure, Request, tag_of
+from intarsia.protocol import Columns, Failure, Request, StudyTerms, tag_of
 
+OwnMoments = Mapping[str, tuple[float, float]]
+"""Mean and standard deviation of each numeric column of the participant."""
 _FEWEST_REQUESTS = 5  # of a kind, and rounds with several sets of centroids, that every study may need
 
 
 class Admission:
     """Which requests a participant answers.
 
-    Sums over rows that the coordinator chooses can be subtracted from each other, so that a participant answers only as many
-    different requests as a study needs. They are counted over restarts and over jobs that run at the same time, and a
-    request is counted before it is answered. The same request is counted once.
+    Those that the terms of its study list, and nothing else: each place in a run once, with the same K, units and levels in
+    all of them. Sums over rows that the coordinator chooses can be subtracted from each other, so that a participant also
+    limits the number of different requests by its own policy. Requests are counted over restarts and over jobs that run at
+    the same time, and before they are answered. The same request is counted once.
     """
 
-    def __init__(self, policy: ReleasePolicy, journal: Journal | None) -> None:
-        self._policy, self._journal = policy, journal
+    def __init__(self, policy: ReleasePolicy, journal: Journal | None, terms: StudyTerms | None = None) -> None:
+        self._policy, self._journal, self._terms = policy, journal, terms
         self._asked: dict[str, set[str]] = {}
         self._trials: set[str] = set()
+        self._run = _RunSoFar()
+        self._own: OwnMoments | None = None
 
     def admit(self, request: Request) -> None:
-        """Raise a ReleaseError if the policy forbids an answer; otherwise count the request."""
+        """Raise a ReleaseError if the study or the policy forbids an answer; otherwise count the request."""
         for need in request.needs():
             if not getattr(self._policy, need.rule):
                 raise ReleaseError(
                     f"{need.reason}, which the release policy of this participant suppresses. Hint: {need.rule}."
                 )
-        if self._policy.max_rounds is None or not request.is_counted:
+        if request.n_sets > 1 + self._policy.max_rivals:
+            raise ReleaseError(
+                f"{request.n_sets - 1} alternative set(s) of centroids were asked about, and the release policy of this "
+                f"participant allows {self._policy.max_rivals}. Hint: max_rivals, or n_rivals in the study."
+            )
+        if self._terms is None and (self._policy.max_rounds is None or not request.is_counted):
             return
         with nullcontext() if self._journal is None else self._journal.locked() as journal:
-            self._count(request, self._policy.max_rounds, journal)
+            self._recall(journal)
+            if self._terms is not None:
+                self._check_terms(request, self._terms, journal)
+            if request.is_counted:
+                self._count(request, journal)
 
-    def _count(self, request: Request, max_rounds: int, journal: LockedJournal | None) -> None:
-        """Count a request, together with those that other jobs have written to the journal."""
-        for entry in () if journal is None else journal.entries():
-            if entry.get("reply") != tag_of(Failure):  # it may have refused the request, which then does not count
-                self._remember(str(entry.get("request")), str(entry.get("digest")), entry.get("sets", 1))
-        tag, digest = tag_of(request), digest_of(request)
-        if digest in self._asked.setdefault(tag, set()):
+    def check_units(self, columns: Columns, own: Callable[[], OwnMoments]) -> None:
+        """Raise a ReleaseError for units that do not fit the participant's own table; ``own`` is called once."""
+        if self._terms is None:
             return
-        self._check_number(request, max_rounds)
-        self._remember(tag, digest, request.n_sets)
+        self._own = own() if self._own is None else self._own
+        if not (wrong := columns.implausible(self._own, self._terms.scale)):
+            return
+        raise ReleaseError(
+            f"the units of {len(wrong)} feature(s) do not fit the scale {self._terms.scale or 'none'!r} of the study and "
+            "the values of this participant's table, so that the request was refused. Hint: do all participants measure "
+            "these columns in the same units?"
+        )
+
+    def _recall(self, journal: LockedJournal | None) -> None:
+        """Read what was asked before a restart, or by other jobs."""
+        if journal is None:
+            return
+        self._run = _RunSoFar()
+        for entry in journal.entries():
+            event, digest = entry.get("event"), str(entry.get("digest"))
+            if event == AGREED:  # consent was given anew: a new run may begin
+                self._run = _RunSoFar()
+            if event == ASKED:
+                self._run.add(entry.get("place"), digest, entry.get("shared", {}))
+            if event == ASKED or (event == LEFT and entry.get("reply") != tag_of(Failure)):
+                self._remember(str(entry.get("request")), digest, entry.get("sets", 1))
+
+    def _check_terms(self, request: Request, terms: StudyTerms, journal: LockedJournal | None) -> None:
+        digest = digest_of(request)
+        reasons = list(dict.fromkeys(request.departures(terms))) or list(
+            self._run.conflicts(request.place(terms), digest, request.shared(terms))
+        )
+        if not reasons:
+            return
+        why = f"the study that this participant agreed to does not ask this: {'; '.join(reasons)}."
         if journal is not None:
-            journal.append({"event": ASKED, "request": tag, "digest": digest, "sets": request.n_sets})
+            journal.append({"event": REFUSED, "request": tag_of(request), "digest": digest, "why": why})
+        raise ReleaseError(why)
+
+    def _count(self, request: Request, journal: LockedJournal | None) -> None:
+        """Count a request, unless the same was asked before."""
+        tag, digest, terms = tag_of(request), digest_of(request), self._terms
+        place, shared = (None, {}) if terms is None else (request.place(terms), dict(request.shared(terms)))
+        if digest in self._asked.setdefault(tag, set()) and self._run.knows(place, digest):
+            return
+        if digest not in self._asked[tag] and self._policy.max_rounds is not None:
+            self._check_number(request, self._policy.max_rounds)
+        self._remember(tag, digest, request.n_sets)
+        self._run.add(place, digest, shared)
+        if journal is not None:
+            entry = {"event": ASKED, "request": tag, "digest": digest, "sets": request.n_sets}
+            journal.append(entry | ({} if terms is None else {"place": place, "shared": shared}))
 
     def _remember(self, tag: str, digest: str, n_sets: int) -> None:
         self._asked.setdefault(tag, set()).add(digest)
@@ -70,3 +126,30 @@ class Admission:
                 f"{most} {kind} were answered in this study, as many as the release policy of this participant allows. "
                 "Hint: max_rounds."
             )
+
+
+class _RunSoFar:
+    """The places of a run that requests have taken, and the settings that all its requests share."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, str] = {}
+        self._shared: dict[str, Any] = {}
+
+    def add(self, place: str | None, digest: str, shared: Mapping[str, Any]) -> None:
+        if place is not None:
+            self._taken.setdefault(place, digest)
+        self._shared |= shared
+
+    def knows(self, place: str | None, digest: str) -> bool:
+        return place is None or self._taken.get(place) == digest
+
+    def conflicts(self, place: str | None, digest: str, shared: Mapping[str, Any]) -> Iterator[str]:
+        """Yield why a request cannot belong to the same run as the earlier ones."""
+        if place is not None and self._taken.get(place, digest) != digest:
+            yield (
+                f"{place}: another such request was answered in this run, and a run asks it once. Hint: a new run needs a "
+                "new consent form"
+            )
+        for name, value in shared.items():
+            if self._shared.get(name, value) != value:
+                yield f"{name}: not the same as in earlier requests of this run"

@@ -1,7 +1,8 @@
 """The journal of a participant: one line for every request that is counted, and one for every reply that left.
 
-A study has one journal at each participant. A line is a JSON object without data: ``event`` is ``asked`` or ``left``,
-``request`` the tag of the request and ``digest`` the SHA-256 of its bytes. A line about a reply also has its tag, the number
+A study has one journal at each participant. A line is a JSON object without data: ``event`` is ``asked``, ``refused`` (not
+a request of the study; ``why``), ``left``, or ``agreed`` (consent was given anew, and a new run may begin); ``request`` is
+the tag of the request and ``digest`` the SHA-256 of its bytes. A line about a reply also has its tag, the number
 and the SHA-256 of its bytes, what was suppressed, and of each field the entries, the bytes and the smallest number of rows
 behind an entry.
 """
@@ -21,7 +22,7 @@ from intarsia._files import lock, open_private
 from intarsia.protocol import Reply, Request, encode, tag_of
 from intarsia.protocol.catalogue import account_of
 
-ASKED, LEFT = "asked", "left"
+ASKED, LEFT, REFUSED, AGREED = "asked", "left", "refused", "agreed"
 
 
 class Journal:

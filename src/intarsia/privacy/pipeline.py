@@ -26,7 +26,7 @@ from intarsia.privacy.admission import Admission
 from intarsia.privacy.journal import Journal
 from intarsia.privacy.policy import OPEN, ReleasePolicy
 from intarsia.privacy.suppression import Cells, Suppression
-from intarsia.protocol import Failure, Reply, Request, tag_of
+from intarsia.protocol import Failure, Reply, Request, StudyTerms, tag_of
 from intarsia.protocol.catalogue import fields_of, paths_of, requests, rows_behind
 from intarsia.protocol.wire import Part
 
@@ -51,20 +51,25 @@ class Pipeline:
     """The release policy of one participant at work: on its table and local clusters, its requests and its replies."""
 
     def __init__(
-        self, policy: ReleasePolicy = OPEN, journal: Journal | None = None, steps: Sequence[Step] | None = None
+        self,
+        policy: ReleasePolicy = OPEN,
+        journal: Journal | None = None,
+        steps: Sequence[Step] | None = None,
+        terms: StudyTerms | None = None,
     ) -> None:
         self.policy = policy
         self.suppression = Suppression(policy)
         self._steps = STEPS if steps is None else steps
         self._journal = journal
-        self._admission = Admission(policy, journal)
+        self._admission = Admission(policy, journal, terms)
+        self.check_units = self._admission.check_units
 
     def density(self, kind: str) -> str:
         """Return the density to fit: one with few parameters, unless the policy allows any covariance."""
         return kind if self.policy.allow_any_covariance else family_of(kind).parsimonious(kind)
 
     def admit(self, request: Request) -> None:
-        """Raise an error if the request is invalid, or if the policy forbids an answer; otherwise count it."""
+        """Raise an error if the request is invalid, or if the study or the policy forbids an answer; otherwise count it."""
         if not isinstance(request, requests()):
             raise ProtocolError(f"a {type(request).__name__} is not a request")
         request.check()

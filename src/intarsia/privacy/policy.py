@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from intarsia.exceptions import SettingError
+from intarsia.protocol import MOST_SETS
 
 SMALL = ("merge", "withhold")
 
@@ -34,6 +35,10 @@ class ReleasePolicy:
     max_rounds : int or None
         The largest number of rounds that are answered in one study; None for any number. The same limit, but at least 5,
         applies to different requests for local clusters and for labels.
+    max_rivals : int
+        The largest number of alternative sets of centroids that one round may ask about; 0 refuses them.
+    allow_crosswise : bool
+        Whether rounds are answered whose centroids lack the participant's own part.
     """
 
     min_cluster_size: int = 5
@@ -43,6 +48,8 @@ class ReleasePolicy:
     allow_discrete: bool = False
     allow_any_covariance: bool = False
     max_rounds: int | None = 20
+    max_rivals: int = MOST_SETS - 1
+    allow_crosswise: bool = True
 
     @property
     def is_discreet(self) -> bool:
@@ -50,7 +57,7 @@ class ReleasePolicy:
         return self.min_cluster_size > 1 or self.round_counts_to > 1
 
     def __post_init__(self) -> None:
-        for name, least in (("min_cluster_size", 1), ("round_counts_to", 1), ("max_rounds", 0)):
+        for name, least in (("min_cluster_size", 1), ("round_counts_to", 1), ("max_rounds", 0), ("max_rivals", 0)):
             value = getattr(self, name)
             if value is None and name == "max_rounds":
                 continue

@@ -11,6 +11,7 @@ from intarsia.protocol.label import Assign, Label, Labelled
 from intarsia.protocol.parts import Centres, Columns, Gaussians, Moments
 from intarsia.protocol.refine import MOST_SETS, Refine, Refined, Refinement
 from intarsia.protocol.summarize import MOST_LOCAL_CLUSTERS, LocalSummary, Summarize
+from intarsia.protocol.terms import StudyTerms
 from intarsia.protocol.wire import Array, Exchange, Message, Reply, Request, encode, tag_of
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Refinement",
     "Reply",
     "Request",
+    "StudyTerms",
     "Summarize",
     "decode_reply",
     "decode_request",

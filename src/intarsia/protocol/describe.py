@@ -10,6 +10,7 @@ import msgspec
 from intarsia.protocol.checks import MOST_ROWS, check_levels, check_names, require
 from intarsia.protocol.facts import Fact, Need, count
 from intarsia.protocol.parts import CommonMoments, check_scale, needs_of_scale
+from intarsia.protocol.terms import StudyTerms, departure
 from intarsia.protocol.wire import Exchange, Reply, Request
 
 
@@ -26,6 +27,12 @@ class Describe(Request, frozen=True, tag="query.describe"):
     def needs(self) -> Iterator[Need]:
         """Some units need values of single rows."""
         yield from needs_of_scale(self.scale)
+
+    def departures(self, terms: StudyTerms) -> Iterator[str]:
+        """The units must be those of the study; where there are no rounds, only latecomers are asked, for no moments."""
+        scale = terms.scale if terms.in_rounds else None
+        if self.scale != scale:
+            yield departure("scale", self.scale or "none", scale or "none")
 
 
 class Description(Reply, frozen=True, tag="reply.description"):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 ITSELF = "itself"
 ALLOW_EXTREMES, ALLOW_DISCRETE = "allow_extremes", "allow_discrete"  # rules of a release policy
+ALLOW_CROSSWISE = "allow_crosswise"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -9,8 +10,11 @@ import numpy as np
 from intarsia.exceptions import ProtocolError
 from intarsia.protocol.checks import are_sizes, check_centroids, is_bounded, require
 from intarsia.protocol.facts import Fact, count
-from intarsia.protocol.parts import Centres, CommonColumns, Gaussians
+from intarsia.protocol.parts import Centres, CommonColumns, Gaussians, key_of
+from intarsia.protocol.terms import GROUPED, LIKELIEST, StudyTerms, departure
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
+
+_PLACE = "labels"
 
 
 class Label(Request, frozen=True, tag="query.label"):
@@ -21,6 +25,20 @@ class Label(Request, frozen=True, tag="query.label"):
         Gaussians | None, Fact("clusters as Gaussians, if rows are labelled by the likeliest cluster")
     ] = None
     columns: CommonColumns = None
+
+    def departures(self, terms: StudyTerms) -> Iterator[str]:
+        """There must be K finite centroids, and Gaussians only in a study that labels by them."""
+        yield from self.centres.departures(terms)
+        if self.gaussians is not None and terms.labels_by != LIKELIEST:
+            yield departure("labels_by", LIKELIEST, terms.labels_by)
+
+    def place(self, terms: StudyTerms) -> str:  # noqa: ARG002
+        """Rows are labelled once, and once more by Gaussians."""
+        return _PLACE if self.gaussians is None else f"{_PLACE} by Gaussians"
+
+    def shared(self, terms: StudyTerms) -> Mapping[str, int | str]:
+        """K, units and levels are the same in all requests."""
+        return {"n_clusters": len(self.centres.values), "columns": key_of(self.columns)} if terms.in_rounds else {}
 
 
 class Assign(Request, frozen=True, tag="query.assign"):
@@ -34,6 +52,15 @@ class Assign(Request, frozen=True, tag="query.assign"):
         require(self.groups.shape == (n_local,), f"there must be a group for each of the {n_local} local clusters")
         inside = self.groups.dtype.kind == "i" and bool(((self.groups >= 0) & (self.groups < self.n_groups)).all())
         require(inside and self.n_groups <= most, "groups must be numbered from 0 and below n_groups")
+
+    def departures(self, terms: StudyTerms) -> Iterator[str]:
+        """Only a study that groups local clusters assigns them."""
+        yield from terms.departing(labels_by=GROUPED)
+        yield from terms.departing_k(self.n_groups)
+
+    def place(self, terms: StudyTerms) -> str:  # noqa: ARG002
+        """Rows are labelled once."""
+        return _PLACE
 
 
 class Labelled(Reply, frozen=True, tag="reply.labelled"):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Annotated
 
 import msgspec
 import numpy as np
 
 from intarsia.core.distances import LARGEST
+from intarsia.core.features import indicators
 from intarsia.core.mixture import FARTHEST, SMALLEST
-from intarsia.core.units import QUANTILES, SCALES
+from intarsia.core.units import MISMATCH, QUANTILES, SCALES
 from intarsia.protocol.checks import MOST_JOINT_LEVELS, is_bounded, require
 from intarsia.protocol.facts import ALLOW_EXTREMES, Fact, Need, count, single_value
-from intarsia.protocol.wire import Array, Part
+from intarsia.protocol.terms import StudyTerms
+from intarsia.protocol.wire import Array, Part, pack_array
 
+MOST_APART = 1e6  # times that common units may differ from the deviation of a participant's own column
 _MOST_CENTRES = 10_000
 _MOST_DISTANCES = 1 << 30  # from rows to centroids, in memory at the same time
 _NEED_EXTREMES = ("minmax", "robust")
@@ -40,6 +44,26 @@ class Columns(Part, frozen=True):
         positive = (self.scale >= 1 / LARGEST) & (self.scale <= LARGEST)
         require(positive.all(), "the scale of units must be positive and finite")
 
+    @property
+    def is_trivial(self) -> bool:
+        """Whether rows stay as they are: no categories, and the units of the table."""
+        return not self.levels and bool((self.shift == 0).all() and (self.scale == 1).all())
+
+    def implausible(self, own: Mapping[str, tuple[float, float]], scale: str | None) -> list[str]:
+        """Return the features whose units cannot follow from a table with these means and deviations of numeric columns.
+
+        Common units are those of all participants together, so they may differ from a participant's own; but not by more
+        than ``MOST_APART`` times. A feature that varies nowhere keeps its units, and so do all if ``scale`` is None.
+        """
+        names = sorted((*own, *indicators(self.levels)))
+        return [
+            name
+            for name, shift, unit in zip(names, self.shift.tolist(), self.scale.tolist(), strict=True)
+            if not (
+                _is_indicator_unit(shift, unit) if name not in own else _is_plausible(shift, unit, *own[name], scale)
+            )
+        ]
+
     def check_levels(self, known: Mapping[str, Sequence[str]]) -> None:
         """The levels must include all those of the participant's categorical columns, and no other column."""
         fits = set(self.levels) == set(known) and all(
@@ -51,6 +75,17 @@ class Columns(Part, frozen=True):
         )
         n_levels = max(map(len, self.levels.values()), default=0)
         require(n_levels <= MOST_JOINT_LEVELS, f"a column must have at most {MOST_JOINT_LEVELS} levels")
+
+
+def _is_indicator_unit(shift: float, unit: float) -> bool:
+    return (shift, unit) == (0.0, MISMATCH)
+
+
+def _is_plausible(shift: float, unit: float, mean: float, deviation: float, scale: str | None) -> bool:
+    if (shift, unit) == (0.0, 1.0) or scale is None:
+        return (shift, unit) == (0.0, 1.0)
+    fits = deviation == 0 or deviation / MOST_APART <= unit <= deviation * MOST_APART
+    return fits and abs(shift - mean) <= MOST_APART * max(unit, deviation)
 
 
 class Moments(Part, frozen=True):
@@ -111,6 +146,12 @@ class Centres(Part, frozen=True):
         require(finite, "centroids and their extent must be finite")
         require((self.low[seen] <= self.high[seen]).all(), "the extent must not end below its start")
 
+    def departures(self, terms: StudyTerms) -> Iterator[str]:
+        """There must be K centroids, all finite."""
+        yield from terms.departing_k(len(self.values) if self.values.ndim == 2 else 0)
+        if self.values.shape == self.known.shape and not is_bounded(self.values[self.known.astype(np.bool_)]):
+            yield "a centroid is not finite"
+
 
 class Gaussians(Part, frozen=True):
     """Global clusters as Gaussians with independent features, over the participant's; see :mod:`intarsia.core.mixture`."""
@@ -145,6 +186,18 @@ def most_centres(n_rows: int) -> int:
 OwnLevels = Annotated[dict[str, tuple[str, ...]], Fact("names of the categorical columns, and of their levels")]
 CommonColumns = Annotated[Columns | None, Fact("how to lay out rows; None: in their own units and levels")]
 CommonMoments = Annotated[Moments | None, Fact("statistics of each column, for common units")]
+
+
+def key_of(columns: Columns | None) -> str:
+    """Return a short text by which the same layout is recognised; that of a table's own units is the same as none."""
+    if columns is None or columns.is_trivial:
+        return ""
+    parts = [
+        pack_array(columns.shift).data,
+        pack_array(columns.scale).data,
+        repr(sorted(columns.levels.items())).encode(),
+    ]
+    return sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()[:16]
 
 
 def check_scale(scale: str | None) -> None:

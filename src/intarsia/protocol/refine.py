@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
 from intarsia.protocol.checks import are_counts, are_sizes, check_centroids, require
-from intarsia.protocol.facts import Fact, count
-from intarsia.protocol.parts import Centres, CommonColumns
+from intarsia.protocol.facts import ALLOW_CROSSWISE, Fact, Need, count
+from intarsia.protocol.parts import Centres, CommonColumns, key_of
+from intarsia.protocol.terms import StudyTerms, departure
 from intarsia.protocol.wire import Array, Exchange, Part, Reply, Request
 
 MOST_SETS = 8  # of centroids in one request
@@ -32,6 +33,7 @@ class Refine(Request, frozen=True, tag="query.refine"):
     min_points: Annotated[int, Fact("number of rows below which a centroid is ignored")]
     max_iter: Annotated[int, Fact("largest number of local iterations")]
     columns: CommonColumns = None
+    crosswise: Annotated[bool, Fact("whether this participant's own part is removed from the centroids")] = False
 
     def check(self) -> None:
         """The numbers must be in their ranges."""
@@ -40,6 +42,32 @@ class Refine(Request, frozen=True, tag="query.refine"):
         require(self.min_points >= 1, "min_points must be at least 1")
         require(self.max_iter >= 1, "max_iter must be at least 1")
         require(1 <= len(self.rivals) <= MOST_SETS, f"there must be 1 to {MOST_SETS} sets of centroids")
+
+    def needs(self) -> Iterator[Need]:
+        """A participant may refuse crosswise rounds."""
+        if self.crosswise:
+            yield Need(ALLOW_CROSSWISE, "a crosswise round was asked for")
+
+    def departures(self, terms: StudyTerms) -> Iterator[str]:
+        """Rounds, sets of centroids and their number must be those of the study."""
+        yield from terms.departing(seed=self.seed, min_points=self.min_points, local_iterations=self.max_iter)
+        if not 1 <= self.round <= terms.max_rounds:
+            yield departure("round", self.round, f"1 to {terms.max_rounds}" if terms.max_rounds else "no rounds")
+        n_rivals = terms.n_rivals if self.round <= terms.trial_rounds else 0
+        if len(self.rivals) > 1 + n_rivals:
+            yield departure(f"n_rivals in round {self.round}", len(self.rivals) - 1, n_rivals)
+        if self.crosswise and not terms.crosswise:
+            yield from terms.departing(crosswise=True)
+        for centres in self.rivals:
+            yield from centres.departures(terms)
+
+    def place(self, terms: StudyTerms) -> str:  # noqa: ARG002
+        """Each round is asked once."""
+        return f"round {self.round}"
+
+    def shared(self, terms: StudyTerms) -> Mapping[str, int | str]:  # noqa: ARG002
+        """K, units and levels are the same in all requests."""
+        return {"n_clusters": len(self.rivals[0].values), "columns": key_of(self.columns)}
 
     @property
     def n_sets(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Self
 
 import msgspec
@@ -22,7 +22,8 @@ from intarsia.protocol.checks import (
 )
 from intarsia.protocol.densities import DensityMessage, fewest_rows, problem_of
 from intarsia.protocol.facts import ALLOW_DISCRETE, ALLOW_EXTREMES, Fact, Need, count, single_value
-from intarsia.protocol.parts import CommonColumns, CommonMoments, check_scale, needs_of_scale
+from intarsia.protocol.parts import CommonColumns, CommonMoments, check_scale, key_of, needs_of_scale
+from intarsia.protocol.terms import StudyTerms, departure
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
 MOST_LOCAL_CLUSTERS = 1000  # of one participant: the coordinator compares all with all
@@ -66,6 +67,41 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
             yield Need(ALLOW_EXTREMES, "bounding boxes are values of single rows")
         if self.density is not None and family_of(self.density).tells_of_single_rows:
             yield Need(ALLOW_DISCRETE, f"{self.density} densities tell of single rows")
+
+    def departures(self, terms: StudyTerms) -> Iterator[str]:
+        """All settings must be those of the study; a summary for rounds is in common units, any other in the table's own."""
+        yield from terms.departing(
+            seed=self.seed,
+            n_local_clusters=self.n_local_clusters,
+            bounding_boxes=self.bounding_boxes,
+            n_proxies=self.n_proxies,
+        )
+        if self.n_clusters is not None:
+            yield from terms.departing_k(self.n_clusters)
+        elif terms.n_clusters is not None:
+            yield departure("n_clusters", "auto", terms.n_clusters)
+        most = self.n_clusters or terms.max_local_clusters
+        if self.max_local_clusters != most:
+            yield departure("max_local_clusters", self.max_local_clusters, most)
+        density = None if terms.in_rounds and self.n_clusters is not None else terms.density
+        if self.density != density:
+            yield departure("density", self.density or "none", density or "none")
+        scale = None if terms.in_rounds else terms.scale
+        if self.scale != scale:
+            yield departure("scale", self.scale or "none", scale or "none")
+        if self.columns is not None and not terms.in_rounds:
+            yield departure("columns", "common units", "the units of the table")
+
+    def place(self, terms: StudyTerms) -> str:  # noqa: ARG002
+        """There is one summary, after one without K if K is chosen."""
+        return "summary" if self.n_clusters is not None else "summary without K"
+
+    def shared(self, terms: StudyTerms) -> Mapping[str, int | str]:
+        """K, once it is known, units and levels are the same in all requests."""
+        if not terms.in_rounds:
+            return {}
+        number = {} if self.n_clusters is None else {"n_clusters": self.n_clusters}
+        return {**number, "columns": key_of(self.columns)}
 
 
 def _check_number(name: str, n: int) -> None:

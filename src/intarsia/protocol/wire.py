@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from intarsia.exceptions import ProtocolError
 from intarsia.protocol.facts import Fact, Need, facts_of
+from intarsia.protocol.terms import StudyTerms
 
 PROTOCOL = 1
 Array = npt.NDArray[Any]
@@ -78,6 +79,18 @@ class Request(Message, frozen=True):
     def needs(self) -> Iterator[Need]:
         """Yield the rules of a release policy without which the answer may not leave."""
         return iter(())
+
+    def departures(self, terms: StudyTerms) -> Iterator[str]:  # noqa: ARG002
+        """Yield in words each way in which the request is not one that a study with these terms asks: here, in any way."""
+        yield f"{tag_of(self)} is not among its requests"
+
+    def place(self, terms: StudyTerms) -> str | None:  # noqa: ARG002
+        """The place of the request in a run, which no other request may take; None if there may be several."""
+        return None
+
+    def shared(self, terms: StudyTerms) -> Mapping[str, int | str]:  # noqa: ARG002
+        """Return the settings that must be the same in all requests of a run."""
+        return {}
 
     @property
     def n_sets(self) -> int:

@@ -20,7 +20,7 @@ from intarsia.exceptions import LocalAlgorithmError, SettingError
 from intarsia.participant import Participant
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
-from intarsia.protocol import Failure, Reply, Request
+from intarsia.protocol import Failure, Reply, Request, StudyTerms
 from intarsia.runtime.contract import OnReply, Runtime, check_known, check_unique
 from intarsia.runtime.in_process import Labels
 from intarsia.tables import AnyTable
@@ -40,10 +40,11 @@ class Joining(NamedTuple):
     metric: Metric
     missing: str
     rules: ReleasePolicy
+    terms: StudyTerms | None = None
 
     def participant(self) -> Participant:
         """Create the participant."""
-        return Participant(self.table, self.local, self.metric, self.missing, Pipeline(self.rules))
+        return Participant(self.table, self.local, self.metric, self.missing, Pipeline(self.rules, terms=self.terms))
 
 
 class _Task(NamedTuple):

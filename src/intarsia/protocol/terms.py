@@ -1,0 +1,60 @@
+"""The terms of a study: which requests a participant of it can get. Each request says itself where it departs from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from intarsia.protocol.facts import Fact
+
+FEDERATED, ONE_SHOT = "federated", "one_shot"
+NEAREST, LIKELIEST, GROUPED = "nearest centroid", "likeliest Gaussian", "group of the local cluster"
+"""How rows are labelled; participants that join late in a one-shot study label by the nearest centroid."""
+
+
+@dataclass(frozen=True)
+class StudyTerms:
+    """What a study asks of one participant. Consent forms and previews list these fields, and admission enforces them."""
+
+    method: Annotated[str, Fact("federated: rounds; one_shot: one summary")]
+    n_clusters: Annotated[int | None, Fact("number of clusters, K; auto: chosen from a first summary, then fixed")]
+    max_clusters: Annotated[int, Fact("largest K")]
+    seed: Annotated[int, Fact("seed of all random numbers")]
+    scale: Annotated[str | None, Fact("common units; none: the units of the table")]
+    density: Annotated[str | None, Fact("density of each local cluster in the first summary; none: no density")]
+    n_local_clusters: Annotated[int | None, Fact("number of local clusters; auto: the participant chooses")]
+    max_local_clusters: Annotated[int, Fact("largest number of local clusters to try while K is unknown")]
+    labels_by: Annotated[str, Fact("how rows are labelled, once")]
+    max_rounds: Annotated[int, Fact("largest number of rounds")] = 0
+    n_rivals: Annotated[int, Fact("largest number of alternative sets of centroids in the first rounds")] = 0
+    trial_rounds: Annotated[int, Fact("number of first rounds that may have alternative sets")] = 0
+    crosswise: Annotated[bool, Fact("whether rounds may start from centroids without the participant's own part")] = (
+        False
+    )
+    local_iterations: Annotated[int, Fact("local iterations in each round")] = 1
+    min_points: Annotated[int, Fact("number of rows below which a centroid is ignored in a round")] = 1
+    n_proxies: Annotated[int, Fact("points that measure how well a density fits; 0: not measured")] = 0
+    bounding_boxes: Annotated[bool, Fact("whether smallest and largest values of local clusters are asked for")] = False
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether all requests of a run share K, units and levels."""
+        return self.method == FEDERATED
+
+    def departing(self, **asked: Any) -> Iterator[str]:
+        """Yield, for each setting that differs from the terms, what was asked and what the study says."""
+        for name, value in asked.items():
+            if value != (agreed := getattr(self, name)):
+                yield departure(name, value, agreed)
+
+    def departing_k(self, n_clusters: int) -> Iterator[str]:
+        """Yield a sentence unless there are as many clusters as the study says."""
+        least, most = self.n_clusters or 1, self.max_clusters
+        if not least <= n_clusters <= most:
+            yield departure("n_clusters", n_clusters, least if least == most else f"{least} to {most}")
+
+
+def departure(name: str, asked: Any, agreed: Any) -> str:
+    """Return in words that a setting of a request is not that of the study."""
+    return f"{name} is {asked!r}, and the study says {agreed!r}" if asked is not None else f"{name} is missing"
