@@ -192,6 +192,13 @@ class Federation:
         for name in self.names:
             (self.folder / "kits" / name / RELEASES).unlink(missing_ok=True)
 
+    def reseed(self, seed):
+        """Everybody agrees on the same study with another seed."""
+        for path in self.folder.glob("kits/*/study.json"):
+            study = json.loads(path.read_text())
+            study["settings"]["random_state"] = seed
+            path.write_text(json.dumps(study))
+
     def labels(self, name):
         return pl.read_csv(self.folder / "kits" / name / "labels.csv")["cluster"].to_numpy()
 

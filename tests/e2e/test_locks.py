@@ -84,7 +84,7 @@ def test_no_text_of_a_foreign_exception_leaves(tmp_path, monkeypatch):
     def broken(*_):
         raise RuntimeError("canary 4711.25")
 
-    monkeypatch.setattr("intarsia.federation.site.load_participant", broken)
+    monkeypatch.setattr("intarsia.federation.site.open_rows", broken)
     executor, asked = Answering("0" * 16), Shareable()
     monkeypatch.setattr(executor, "log_exception", lambda *_, **__: None)
     asked[MESSAGE] = encode(Describe())

@@ -76,15 +76,16 @@ def test_whatever_dies_the_run_ends_with_the_right_answer(part, method, tmp_path
             n_replies = sum(len(exchange.bytes_out) for exchange in expected.run.exchanges)
             moment, delay = int(rng.integers(0, n_replies)), float(rng.uniform(0, 0.4))
             federation.forget_releases()
+            federation.reseed(seed)
             earlier, so_far, started = federation.kept(), federation.answered(), time.monotonic()
-            process = federation.begin(SECONDS, "--seed", str(seed))
+            process = federation.begin(SECONDS)
             federation.wait_for(so_far + moment, SECONDS) if moment else time.sleep(float(rng.uniform(0, 8)))
             time.sleep(delay)
             kill(victim, name, federation, process)
             before = federation.kept() - earlier
             whole(federation)
             if victim == "driver":
-                process = federation.begin(SECONDS, "--seed", str(seed))
+                process = federation.begin(SECONDS)
             assert process.wait(SECONDS) == 0, federation.log()
             whole(federation)
             what = f"run {k} of {part}: {victim} ({name}) after {moment} of {n_replies} replies and {delay:.1f} s"

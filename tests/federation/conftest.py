@@ -4,7 +4,13 @@ import numpy as np
 import polars as pl
 import pytest
 
+from intarsia.federation.kit_folder import write_study
 from intarsia.federation.site_settings import LocalSettings, write_settings
+from intarsia.federation.study_file import Study
+
+ONE_SHOT = Study(
+    "s", ("a", "b"), "one_shot", n_clusters=2, settings={"scale": "standard", "n_local_clusters": 2, "random_state": 0}
+)
 
 
 @pytest.fixture
@@ -15,4 +21,5 @@ def kit(tmp_path):
     table.write_csv(tmp_path / "data.csv")
     (tmp_path / "local").mkdir()
     write_settings(tmp_path / "local", LocalSettings(str(tmp_path / "data.csv"), id_column="patient"))
+    write_study(tmp_path, ONE_SHOT)
     return tmp_path

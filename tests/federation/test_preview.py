@@ -70,3 +70,22 @@ def test_a_preview_prints_the_very_messages(kit, capsys):
         main(["participant", "preview", "--table", str(kit / "data.csv"), "--id", "patient", "--one-shot"])
     assert end.value.code == 0
     assert "fewest rows behind one" in capsys.readouterr().out
+
+
+def test_a_preview_lists_the_requests_that_are_answered_and_a_participant_may_refuse_some(own_kit, capsys):
+    write_settings(own_kit / "local", LocalSettings(str(own_kit / "data.csv"), id_column="patient"))
+    said = previewed(capsys, "--kit", own_kit)
+    assert 'requests that are answered: method = "federated", n_clusters = 2, max_clusters = 2, seed = 0' in said
+    assert "n_rivals = 3, trial_rounds = 4, crosswise = true" in said
+    assert "n_rivals is 3 in the study" in previewed(capsys, "--kit", own_kit, "--max-rivals", 2, rc=1)
+    assert "refinement = 'plain'" in previewed(capsys, "--kit", own_kit, "--no-crosswise", rc=1)
+    study = Study("s", ("a", "b"), n_clusters=2, settings={"refinement": "plain"})
+    (own_kit / "study.json").write_bytes(msgspec.json.encode(study))
+    assert "n_rivals = 0" in previewed(capsys, "--kit", own_kit, "--no-crosswise", "--max-rivals", 0)
+
+
+def test_a_kit_from_others_does_not_lower_the_floor_and_the_own_command_does(own_kit, capsys):
+    loose = LocalSettings(str(own_kit / "data.csv"), id_column="patient", release=ReleasePolicy(min_cluster_size=1))
+    write_settings(own_kit / "local", loose)
+    assert "rules: min_cluster_size = 5" in previewed(capsys, "--kit", own_kit)
+    assert "rules: min_cluster_size = 2" in previewed(capsys, "--kit", own_kit, "--min-cluster-size", 2)

@@ -9,11 +9,15 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from intarsia.exceptions import InputError, ProtocolError
+from intarsia.exceptions import InputError, ProtocolError, SettingError
+from intarsia.federation.consent import keep
+from intarsia.federation.kit_folder import write_study
 from intarsia.federation.site import RELEASES, Site
-from intarsia.federation.site_settings import LocalSettings, write_settings
-from intarsia.privacy.journal import LEFT, Journal
+from intarsia.federation.site_settings import FLOOR, LocalSettings, environment_of, read_settings, write_settings
+from intarsia.federation.study_file import Study
+from intarsia.privacy.journal import LEFT, REFUSED, Journal
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import (
     Assign,
@@ -28,13 +32,14 @@ from intarsia.protocol import (
     Summarize,
     encode,
 )
+from tests.federation.conftest import ONE_SHOT
 
 RUN = "0123456789abcdef"
 
 
 def summarize():
     return Summarize(
-        seed=0, n_clusters=2, n_local_clusters=2, max_local_clusters=5, scale="standard", density="gaussian"
+        seed=0, n_clusters=2, n_local_clusters=2, max_local_clusters=2, scale="standard", density="gaussian"
     )
 
 
@@ -68,6 +73,7 @@ def test_labels_stay_in_the_kit_beside_the_ids(kit):
 def test_another_run_overwrites_no_labels_of_this_one(kit):
     labels = {}
     for run, groups in ((RUN, [1, 0]), ("f" * 16, [0, 0])):
+        keep(kit, f"consent to {run}", is_new_form=True)
         site = Site("a", kit, run)
         site.answer(encode(summarize()))
         site.answer(encode(Assign(groups=np.array(groups), n_groups=2)))
@@ -76,14 +82,54 @@ def test_another_run_overwrites_no_labels_of_this_one(kit):
     assert {run: (kit / "labels" / f"{run}.csv").read_text() for run in labels} == labels
 
 
-def test_groups_are_told_as_often_as_a_study_needs_and_no_more(kit):
-    own = LocalSettings(str(kit / "data.csv"), id_column="patient", release=ReleasePolicy(max_rounds=3))
-    write_settings(kit / "local", own)
+def test_groups_are_told_once_in_a_run_over_restarts_and_whatever_the_run_is_called(kit):
+    first, other = (encode(Assign(groups=np.array(groups), n_groups=2)) for groups in ([0, 1], [1, 1]))
     site = Site("a", kit, RUN)
     site.answer(encode(summarize()))
-    replies = [site.answer(encode(Assign(groups=np.array([0, n]), n_groups=n + 1))) for n in range(7)]
-    assert [isinstance(reply, Labelled) for reply in replies] == [True] * 5 + [False] * 2
-    assert replies[-1].error == "ReleaseError"
+    for again in (site, site, Site("a", kit, RUN)):
+        assert isinstance(again.answer(first), Labelled)
+    renamed = Site("a", kit, "f" * 16)
+    renamed.answer(encode(summarize()))
+    for asked in (site, Site("a", kit, RUN), renamed):
+        refused = asked.answer(other)
+        assert refused.error == "ReleaseError"
+        assert "labels: another such request was answered in this run" in refused.message
+    assert ["labels" in entry["why"] for entry in Journal(kit / RELEASES).entries(REFUSED)] == [True] * 3
+    keep(kit, "consent", is_new_form=True)
+    assert isinstance(Site("a", kit, RUN).answer(other), Failure)  # the first consent changes nothing
+    keep(kit, "consent, given anew", is_new_form=True)
+    assert isinstance(Site("a", kit, RUN).answer(other), Labelled)
+
+
+def test_a_site_answers_its_study_and_nothing_else(kit):
+    site = Site("a", kit, RUN)
+    refused = site.answer(encode(replace(summarize(), seed=7, max_local_clusters=50)))
+    assert refused.error == "ReleaseError"
+    assert "seed is 7, and the study says 0; max_local_clusters is 50, and the study says 2" in refused.message
+    (line,) = Journal(kit / RELEASES).entries(REFUSED)
+    assert line["request"] == "query.summarize"
+    (kit / "study.json").unlink()
+    with pytest.raises(SettingError, match="is not a kit"):  # without a study nothing is answered
+        Site("a", kit, RUN)
+
+
+def test_a_kit_cannot_lower_the_floor_of_a_participant(kit, monkeypatch):
+    """A file that others made says 1; the participant's own machine says nothing, or 3."""
+    write_settings(kit / "local", LocalSettings(str(kit / "data.csv"), release=ReleasePolicy(min_cluster_size=1)))
+    assert read_settings(kit / "local").release.min_cluster_size == 5
+    monkeypatch.setenv(FLOOR, "3")
+    assert read_settings(kit / "local").release.min_cluster_size == 3
+    write_settings(kit / "local", LocalSettings(str(kit / "data.csv"), release=ReleasePolicy(min_cluster_size=8)))
+    assert read_settings(kit / "local").release.min_cluster_size == 8
+    monkeypatch.setenv(FLOOR, "none")
+    with pytest.raises(SettingError, match=FLOOR):
+        read_settings(kit / "local")
+
+
+def test_a_participant_lowers_its_floor_by_its_own_command():
+    chosen = LocalSettings(release=ReleasePolicy(min_cluster_size=2))
+    assert environment_of(chosen) == {FLOOR: "2"}
+    assert environment_of(LocalSettings()) == {}
 
 
 def test_after_a_restart_a_participant_knows_its_clusters_of_this_run_and_no_other(kit):
@@ -116,6 +162,7 @@ def test_the_journal_lists_each_reply_once_with_the_digest_of_the_bytes_that_lea
 
 def test_rounds_are_capped_over_all_runs_of_a_study_and_across_restarts(kit):
     """Whoever asks says which run it is; another name must not be a way to ask more."""
+    write_study(kit, Study("s", ("a", "b"), n_clusters=1, settings={"scale": "none"}))
     own = LocalSettings(str(kit / "data.csv"), id_column="patient", release=ReleasePolicy(max_rounds=3))
     write_settings(kit / "local", own)
     d = len(Site("a", kit, RUN).answer(encode(Describe())).features)
@@ -126,12 +173,12 @@ def test_rounds_are_capped_over_all_runs_of_a_study_and_across_restarts(kit):
         )
         return encode(Refine(seed=0, round=n, rivals=(centres,), min_points=1, max_iter=1))
 
-    for n in range(3):
+    for n in range(1, 4):
         assert isinstance(Site("a", kit, f"{n}" * 16).answer(refine(n)), Refinement)
     assert isinstance(
         Site("a", kit, RUN).answer(refine(1)), Refinement
     )  # the same question once more tells nothing new
-    reply = Site("a", kit, "e" * 16).answer(refine(3))
+    reply = Site("a", kit, "e" * 16).answer(refine(4))
     assert isinstance(reply, Failure)
     assert reply.error == "ReleaseError"
 
@@ -142,6 +189,7 @@ def test_anything_but_a_request_is_refused_without_a_crash(data, tmp_path_factor
     (folder / "local").mkdir()
     pl.DataFrame({"x": [1.0, 2.0, 9.0] * 5, "y": [1.0, 2.0, 9.0] * 5}).write_csv(folder / "data.csv")
     write_settings(folder / "local", LocalSettings(str(folder / "data.csv")))
+    write_study(folder, ONE_SHOT)
     reply = Site("a", folder, RUN).answer(data)
     assert isinstance(reply, Failure)
     assert reply.error == "ProtocolError"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from intarsia.exceptions import InputError
+from intarsia.exceptions import InputError, SettingError
 from intarsia.federation.study_file import Study, read_study
 from intarsia.privacy.policy import ReleasePolicy
 
@@ -53,3 +53,13 @@ def test_a_study_has_rules_a_quorum_and_a_deadline(tmp_path):
     assert msgspec.json.decode(msgspec.json.encode(study), type=Study) == study
     assert Study("s", ("a", "b")).needed == 2
     assert Study("s", ("a", "b")).release == ReleasePolicy()
+
+
+def test_a_study_cannot_ask_for_fewer_rows_than_the_floor(tmp_path):
+    path = tmp_path / "study.toml"
+    head = 'name = "s"\nparticipants = ["a"]\n[release]\nmin_cluster_size = '
+    path.write_text(f"{head}1\n")
+    with pytest.raises(SettingError, match="min_cluster_size must be at least 5 in a study"):
+        read_study(path)
+    path.write_text(f"{head}6\n")
+    assert read_study(path).release.min_cluster_size == 6

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from intarsia import ReleasePolicy
+from intarsia.coordinator import FederatedAlgorithm
 from intarsia.exceptions import ProtocolError
 from intarsia.participant import Participant
 from intarsia.privacy.journal import Journal
@@ -118,6 +119,16 @@ def test_the_last_check_stops_what_tells_of_few_rows():
     assert isinstance(reply, Failure)
     assert reply.error == "ReleaseError"
     assert "'mean', 'n_above'" in reply.message
+
+
+def test_a_study_does_not_ask_it_unless_the_request_says_so(monkeypatch):
+    table = read_table({"x": np.arange(100.0)}, "a")
+    participant = Participant(table, pipeline=Pipeline(terms=FederatedAlgorithm(n_clusters=2).terms("a")))
+    request = CountAbove(feature="x", threshold=49.0)
+    refused = participant.handle(request)
+    assert (refused.error, "query.count_above is not among its requests" in refused.message) == ("ReleaseError", True)
+    monkeypatch.setattr(CountAbove, "departures", lambda *_: iter(()))
+    assert participant.handle(request).n_above == 50
 
 
 def test_requests_are_checked_and_counted():

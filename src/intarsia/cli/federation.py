@@ -23,7 +23,6 @@ Patience = Annotated[float, typer.Option(help="Seconds to wait for absent partic
 Without = Annotated[
     list[str] | None, typer.Option("--without", help="Continue without this participant; can be repeated.")
 ]
-Seed = Annotated[int | None, typer.Option(help="Start a separate run with this seed, not the study's.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 
 federation = typer.Typer(
@@ -67,7 +66,6 @@ def run(
     output: Output = Path("study"),
     patience: Patience = 600.0,
     without: Without = None,
-    seed: Seed = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the study, or continue it from the replies so far. Writes the model and the report.
@@ -75,15 +73,12 @@ def run(
     Example: [bold]intarsia federation run --kit kits/analyst -o study/[/]
     """
     engine()
-    from msgspec.structs import replace
-
     from intarsia.federation.algorithms import algorithm_of
     from intarsia.federation.flare.driver import Driver
 
     check_certificates(kit)
     driver = Driver(kit, (lambda _: None) if quiet else tell)
-    changed = {} if seed is None else {"random_state": seed}
-    algorithm, settings = algorithm_of(replace(driver.study, settings=driver.study.settings | changed))
+    algorithm, settings = algorithm_of(driver.study)
     driver.run(algorithm, settings, output / MODEL, patience, without or ())
     _write_report(output)
 

@@ -81,6 +81,14 @@ class Options:
     max_rounds: Annotated[
         str | None, typer.Option(help="Most rounds to answer in a study, or any (no limit).", rich_help_panel=_RULES)
     ] = None
+    max_rivals: Annotated[
+        int | None,
+        typer.Option(min=0, help="Most alternative sets of centroids to answer in a round.", rich_help_panel=_RULES),
+    ] = None
+    allow_crosswise: Annotated[
+        bool | None,
+        typer.Option("--allow-crosswise/--no-crosswise", help="Answer crosswise rounds.", rich_help_panel=_RULES),
+    ] = None
 
     def settings(self, kit: Path | None) -> LocalSettings:
         """Return the settings of the kit, changed by the options that were given."""
@@ -175,6 +183,7 @@ def preview(
         print_json(seen.messages)
     else:
         _show_rules(settings)
+        _show_requests(seen)
         for message in seen.messages:
             _show(message)
             say(jsonlib.dumps(message["values"], ensure_ascii=False))
@@ -197,22 +206,23 @@ def serve(
     Example: [bold]intarsia participant serve --kit kit/ --table data.parquet[/]
     """
     engine()
-    from intarsia._files import write_atomically
-    from intarsia.federation.consent import CONSENT
+    from intarsia.federation.consent import keep
     from intarsia.federation.flare.kit import command_of
-    from intarsia.federation.site_settings import write_settings
+    from intarsia.federation.site_settings import environment_of, write_settings
 
     settings = options.settings(kit)
     study, name = _study_for(kit)
     check_certificates(kit)
     _show_rules(settings)
     seen = _preview(settings, study, name)
+    _show_requests(seen)
     for message in seen.messages:
         _show(message)
-    write_atomically(kit / CONSENT, _consent(consent, seen).encode())
+    keep(kit, _consent(consent, seen), is_new_form=consent is not None)
     write_settings(kit / "local", settings)
     tell(f"serving as {name!r}; labels will be in {kit / 'labels.csv'}")
-    become(*command_of(kit))
+    command, environment = command_of(kit)
+    become(command, environment | environment_of(settings))
 
 
 def _settings_of(kit: Path | None) -> LocalSettings:
@@ -282,6 +292,12 @@ def _show_rules(settings: LocalSettings) -> None:
     say(f"rules: {rules}")
     if names := looser(settings.release):
         say(f"These rules let more leave than the default: {', '.join(names)}.")
+
+
+def _show_requests(seen: Preview) -> None:
+    """Print which requests are answered, as the consent form lists them."""
+    listed = ", ".join(f"{name} = {jsonlib.dumps(value)}" for name, value in seen.terms["requests"].items())
+    say(f"requests that are answered: {listed}")
 
 
 def _show(message: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from intarsia.exceptions import ProtocolError, ReleaseError, SettingError, quote
 from intarsia.federation.study_file import Study
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
+from intarsia.protocol import StudyTerms
 
 _KINDS: dict[str, type[FederatedAlgorithm | OneShotAlgorithm]] = {
     "federated": FederatedAlgorithm,
@@ -38,6 +39,11 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
     model = estimator_for(study.method, study.n_clusters, settings)
     described = {name: plain(value) for name, value in model.get_params(deep=False).items()}
     return model.algorithm_for(study.participants), described
+
+
+def terms_for(study: Study, name: str) -> StudyTerms:
+    """Return which requests a participant of a study can get."""
+    return algorithm_of(study)[0].terms(name)
 
 
 def as_json(algorithm: Algorithm) -> dict[str, Any]:
@@ -70,8 +76,12 @@ def digest_of(description: dict[str, Any], participants: tuple[str, ...]) -> str
 
 
 def forbidden(algorithm: Algorithm, policy: ReleasePolicy) -> str | None:
-    """Return why the first requests of a study would be refused under a policy; None if they would be answered."""
-    pipeline = Pipeline(policy)
+    """Return why a study would be refused under a policy; None if its requests would be answered."""
+    terms, pipeline = algorithm.terms("you"), Pipeline(policy)
+    if terms.n_rivals > policy.max_rivals:
+        return f"n_rivals is {terms.n_rivals} in the study, and max_rivals {policy.max_rivals} in the release rules."
+    if terms.crosswise and terms.max_rounds and not policy.allow_crosswise:
+        return "rounds of the study may be crosswise, unless it says refinement = 'plain'. Hint: allow_crosswise."
     try:
         for request in algorithm.start(("you",)).requests.values():
             pipeline.admit(request)

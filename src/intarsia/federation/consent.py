@@ -8,20 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import date
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from intarsia._files import read_toml
+from intarsia._files import read_toml, write_atomically
 from intarsia.exceptions import SettingError, quote
+from intarsia.federation.algorithms import terms_for
 from intarsia.federation.settings_file import as_table
+from intarsia.federation.site import RELEASES
 from intarsia.federation.site_settings import LocalSettings, toml_lines
 from intarsia.federation.study_file import Study
+from intarsia.privacy.journal import AGREED, Journal
 from intarsia.protocol import tag_of
 from intarsia.protocol.catalogue import exchanges, meaning_of, paths_of, words_of
+from intarsia.protocol.terms import meaning_of_term
 
 CONSENT = "consent.toml"
 BY, ON = "agreed_by", "on"
-_TERMS = ("study", "participant", "server", "method", "n_clusters", "settings", "table", "columns", "release")
+_TERMS = (
+    "study",
+    "participant",
+    "server",
+    "method",
+    "n_clusters",
+    "settings",
+    "table",
+    "columns",
+    "release",
+    "requests",
+)
 _LATER_PHASES = {"federated": ("refine", "label"), "one_shot": ("assign",)}  # a preview ends before them
 
 _HEAD = f"""# Consent to take part in a study. Nothing leaves before {BY} and {ON} are filled in and the form is given to
@@ -33,6 +49,9 @@ _LEAVES = """
 # levels of categories leave as well. No message contains a label, or a value of a single row unless [release] allows
 # extremes or discrete densities.
 """
+_REQUESTS = """
+# What is answered: requests of the study with these settings, each once. All others are refused, before any row is read.
+# Units, levels and K are the same in all requests of a run. A new run needs a new form."""
 _NO_ROWS = "no rows: names and settings"
 
 
@@ -57,6 +76,7 @@ def terms_of(study: Study, name: str, settings: LocalSettings, columns: Iterable
         "table": Path(settings.table).name,
         "columns": list(columns),
         "release": as_table(settings.release),
+        "requests": terms_for(study, name).listed(),
     }
 
 
@@ -64,9 +84,12 @@ def form_of(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]], by:
     """Return the form, as TOML that a person can read; ``messages`` are those of a preview."""
     tables = {name: terms[name] for name in ("settings", "release")}
     lines = [*toml_lines({BY: by, ON: on}), ""]
-    lines += toml_lines({name: value for name, value in terms.items() if name not in tables})
+    lines += toml_lines({name: value for name, value in terms.items() if name not in {*tables, "requests"}})
     for name, table in tables.items():
         lines += ["", f"[{name}]", *toml_lines(table)]
+    requests = terms["requests"]
+    words = zip(toml_lines(requests), map(meaning_of_term, requests), strict=True)
+    lines += [_REQUESTS, "[requests]", *(f"{line}  # {meaning}" for line, meaning in words)]
     leaves: dict[str, dict[str, Any]] = {
         str(message["message"]): {
             field["field"]: _NO_ROWS if field["fewest_rows"] is None else field["fewest_rows"]
@@ -82,6 +105,15 @@ def form_of(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]], by:
         fields = zip(toml_lines(rows), [meaning_of(tag, path) for path in rows], strict=True)
         lines += [f"# {words_of(tag)}", f'[leaves."{tag}"]', *(f"{line}  # {words}" for line, words in fields), ""]
     return _HEAD + "\n".join(lines)
+
+
+def keep(kit: Path, form: str, *, is_new_form: bool) -> None:
+    """Write the consent into the kit; with a form that was completed anew a new run may begin."""
+    path = kit / CONSENT
+    if is_new_form and path.exists() and path.read_text(encoding="utf-8") != form:
+        with Journal(kit / RELEASES).locked() as journal:
+            journal.append({"event": AGREED, "digest": sha256(form.encode()).hexdigest()})
+    write_atomically(path, form.encode())
 
 
 def check_form(path: Path, terms: Mapping[str, Any]) -> str:

@@ -39,7 +39,7 @@ def preview(settings: LocalSettings, study: Study, name: str) -> Preview:
     if why := forbidden(algorithm, settings.release):
         raise ReleaseError(f"your release rules forbid what the study asks for: {why} Hint: nothing has left.")
     opened = open_rows(name, settings)
-    participant = participant_of(settings, opened)
+    participant = participant_of(settings, opened, terms=algorithm.terms(name))
     messages: list[dict[str, Any]] = []
     step = algorithm.start((name,))
     while step.result is None and tag_of(step.requests[name]) in _PREVIEWED:

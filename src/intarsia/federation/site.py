@@ -1,5 +1,7 @@
 """A participant at its site: its table, its clusterer, and the files that it keeps. Nothing of this comes from a job.
 
+The study in the kit says which requests are answered.
+
 In the kit are ``labels.csv`` (of the latest run; those of every run in ``labels/``), ``releases.jsonl`` (the journal of what
 left) and, in ``intarsia/``, the request that a later one refers to.
 """
@@ -11,15 +13,17 @@ from pathlib import Path
 
 from intarsia._files import write_atomically
 from intarsia.exceptions import ProtocolError, ReleaseError, SettingError
+from intarsia.federation.algorithms import terms_for
+from intarsia.federation.kit_folder import study_of
 from intarsia.federation.site_settings import LocalSettings, read_settings
 from intarsia.participant import Participant
 from intarsia.participant.registry import clusterer_from_text
 from intarsia.privacy.journal import Journal
 from intarsia.privacy.pipeline import Pipeline
-from intarsia.protocol import Assign, Failure, Label, Reply, Request, Summarize, decode_request, encode
+from intarsia.protocol import Assign, Failure, Label, Reply, Request, StudyTerms, Summarize, decode_request, encode
 from intarsia.results.label_file import write_labels
 from intarsia.tables import Opened, open_table
-from intarsia.tables.open import Ids, needs_all_rows
+from intarsia.tables.open import needs_all_rows
 
 RELEASES, LABELS, LABELS_OF_RUNS = "releases.jsonl", "labels.csv", "labels"
 _RUN = re.compile(r"[0-9a-f]{16}")
@@ -40,19 +44,16 @@ def open_rows(name: str, settings: LocalSettings) -> Opened:
     )
 
 
-def participant_of(settings: LocalSettings, opened: Opened, journal: Journal | None = None) -> Participant:
-    """Return the participant with this table, and its own release rules; the journal lists what leaves."""
-    pipeline = Pipeline(settings.release, journal)
+def participant_of(
+    settings: LocalSettings, opened: Opened, journal: Journal | None = None, terms: StudyTerms | None = None
+) -> Participant:
+    """Return the participant with this table and its own release rules.
+
+    The journal lists what leaves; requests that the terms do not list are refused.
+    """
+    pipeline = Pipeline(settings.release, journal, terms=terms)
     local = clusterer_from_text(settings.local)
     return Participant(opened.hold(settings.missing), local, settings.metric, settings.missing, pipeline)
-
-
-def load_participant(
-    name: str, settings: LocalSettings, journal: Journal | None = None
-) -> tuple[Participant, Ids | None]:
-    """Return the participant with its table, and its row IDs."""
-    opened = open_rows(name, settings)
-    return participant_of(settings, opened, journal), opened.ids
 
 
 class _SiteJournal(Journal):
@@ -82,7 +83,10 @@ class Site:
         self._last_summarize = kit / "intarsia" / f"{run}.summarize"
         self._last_summarize.parent.mkdir(exist_ok=True)
         self._journal = _SiteJournal(kit / RELEASES, max_bytes)
-        self._participant, self._ids = load_participant(name, read_settings(kit / "local"), self._journal)
+        settings = read_settings(kit / "local")
+        opened = open_rows(name, settings)
+        self._participant = participant_of(settings, opened, self._journal, terms_for(study_of(kit), name))
+        self._ids = opened.ids
         self._summarized = False
 
     def answer(self, data: bytes) -> Reply:

@@ -11,22 +11,29 @@
 
     [release]                       # as the study proposed, until the participant changes it
     min_cluster_size = 10
+
+The file comes with the kit, which others made. So a ``min_cluster_size`` below ``FLOOR`` in it counts only if the
+participant says so on its own machine: by ``--min-cluster-size`` or by the environment variable ``INTARSIA_FLOOR``.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from intarsia._files import write_atomically
-from intarsia.federation.settings_file import as_table, read_settings_file
+from intarsia.exceptions import SettingError
+from intarsia.federation.settings_file import DEFAULT, as_table, read_settings_file
 from intarsia.privacy.policy import ReleasePolicy
 
 SETTINGS = "intarsia.toml"
+FLOOR = "INTARSIA_FLOOR"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -43,8 +50,24 @@ class LocalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 def read_settings(folder: Path) -> LocalSettings:
-    """Read the settings in a kit's ``local`` folder."""
-    return read_settings_file(folder / SETTINGS, LocalSettings)
+    """Read the settings in a kit's ``local`` folder; ``min_cluster_size`` is at least the participant's own floor."""
+    settings = read_settings_file(folder / SETTINGS, LocalSettings)
+    least = max(settings.release.min_cluster_size, own_floor())
+    return msgspec.structs.replace(settings, release=replace(settings.release, min_cluster_size=least))
+
+
+def own_floor() -> int:
+    """Return the smallest ``min_cluster_size`` that a file may set: that of the environment, or the default."""
+    text = os.environ.get(FLOOR, str(DEFAULT.min_cluster_size))
+    if not text.isdecimal() or int(text) < 1:
+        raise SettingError(f"{FLOOR} must be a whole number from 1. Got {text!r} instead.")
+    return int(text)
+
+
+def environment_of(settings: LocalSettings) -> dict[str, str]:
+    """Return what tells a process that the participant itself chose a ``min_cluster_size`` below the default."""
+    chosen = settings.release.min_cluster_size
+    return {FLOOR: str(chosen)} if chosen < DEFAULT.min_cluster_size else {}
 
 
 def write_settings(folder: Path, settings: LocalSettings) -> None:

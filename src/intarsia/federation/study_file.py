@@ -30,7 +30,7 @@ from typing import Any
 import msgspec
 
 from intarsia.exceptions import SettingError, quote
-from intarsia.federation.settings_file import read_settings_file
+from intarsia.federation.settings_file import DEFAULT, read_settings_file
 from intarsia.privacy.policy import ReleasePolicy
 
 METHODS = ("federated", "one_shot")
@@ -108,5 +108,10 @@ def _check(study: Study) -> None:
         raise SettingError(f"method must be one of {METHODS}. Got {study.method!r} instead.")
     if not 1 <= study.needed <= len(names):
         raise SettingError(f"quorum must be from 1 to {len(names)}, the number of participants. Got {study.needed}.")
+    if study.release.min_cluster_size < DEFAULT.min_cluster_size:
+        raise SettingError(
+            f"min_cluster_size must be at least {DEFAULT.min_cluster_size} in a study: only a participant may choose less, "
+            f"for itself. Got {study.release.min_cluster_size}."
+        )
     if not 1 <= study.port <= 65_535 or study.deadline < 1:
         raise SettingError("port must be from 1 to 65535, and deadline at least 1 second.")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
-from intarsia.protocol.facts import Fact
+from intarsia.protocol.facts import Fact, facts_of
 
 FEDERATED, ONE_SHOT = "federated", "one_shot"
 NEAREST, LIKELIEST, GROUPED = "nearest centroid", "likeliest Gaussian", "group of the local cluster"
@@ -42,11 +42,15 @@ class StudyTerms:
         """Whether all requests of a run share K, units and levels."""
         return self.method == FEDERATED
 
+    def listed(self) -> dict[str, Any]:
+        """Return all terms by name, as forms and files show them."""
+        return {field.name: _shown(field.name, getattr(self, field.name)) for field in fields(self)}
+
     def departing(self, **asked: Any) -> Iterator[str]:
         """Yield, for each setting that differs from the terms, what was asked and what the study says."""
         for name, value in asked.items():
             if value != (agreed := getattr(self, name)):
-                yield departure(name, value, agreed)
+                yield departure(name, _shown(name, value), _shown(name, agreed))
 
     def departing_k(self, n_clusters: int) -> Iterator[str]:
         """Yield a sentence unless there are as many clusters as the study says."""
@@ -57,4 +61,13 @@ class StudyTerms:
 
 def departure(name: str, asked: Any, agreed: Any) -> str:
     """Return in words that a setting of a request is not that of the study."""
-    return f"{name} is {asked!r}, and the study says {agreed!r}" if asked is not None else f"{name} is missing"
+    return f"{name} is {asked!r}, and the study says {agreed!r}"
+
+
+def meaning_of_term(name: str) -> str:
+    """Return the meaning of one of the terms in words."""
+    return facts_of(StudyTerms)[name].meaning
+
+
+def _shown(name: str, value: Any) -> Any:
+    return value if value is not None else "auto" if name.startswith("n_") else "none"
