@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FLOOR := .venv-floor/bin
 
-.PHONY: help setup demo federation-demo e2e network soak test lint types contracts unit floor browser bench bench-memory reproduce picture clean
+.PHONY: help setup demo federation-demo e2e network soak attack test lint types contracts unit floor browser bench bench-memory reproduce picture clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -38,6 +38,9 @@ network: $(VENV)/.flare  ## what the network adds to an exchange, also of ten me
 
 soak: $(VENV)/.flare  ## thirty runs, each with a kill -9 at a random moment (a quarter of an hour)
 	INTARSIA_SOAK=10 OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e/test_soak.py -m e2e --numprocesses 3 -s
+
+attack: setup  ## all attacks on all studies, three seeds each, as a table -> build/attacks.md (ten minutes)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'attack or not attack' tests/attacks -s
 
 test: setup lint types contracts unit  ## all checks
 
