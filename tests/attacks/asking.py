@@ -8,6 +8,7 @@ columns of the request are unusual: those of every request are the same, and fol
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,6 +75,11 @@ def label(where: Line, cuts: Sequence[float], n_clusters: int) -> Label:
     return Label(centres=centres_of(centroids(where, cuts, n_clusters)), columns=where.columns)
 
 
+def label_around(where: Line, cut: float, reach: float) -> Label:
+    """The same two clusters for any reach, with sums of squares around other centroids: two of them give the sums."""
+    return Label(centres=centres_of(where.u * np.array([[cut - reach], [cut + reach]])), columns=where.columns)
+
+
 def laid_out(table: Table, where: Line) -> Rows:
     """The rows of a table in the columns and units of the requests."""
     values = np.stack([feature(table, name) for name in where.names], axis=1)
@@ -97,7 +103,7 @@ def prefixes(where: Line, cuts: Sequence[float], part: Any) -> list[Prefix]:
 
 def next_cuts(known: Sequence[Prefix], n: int) -> list[float]:
     """Return the middles of the smallest intervals that more than one row is in, so that single rows come out early."""
-    pairs = zip(known, known[1:], strict=False)
+    pairs = pairwise(known)
     sizes = [(after.n_rows - before.n_rows, before.cut, after.cut) for before, after in pairs]
     open_ = sorted(size for size in sizes if size[0] > 1 and size[2] - size[1] > 1e-5)
     cuts = [(low + high) / 2 for _, low, high in open_[:n]]
@@ -129,7 +135,7 @@ def ask(participant: Participant, n_clusters: int, n_rounds: int = 20, n_sets: i
         for each, part in zip(sets, reply.refined, strict=True):
             known += prefixes(where, each, part)
         known = sorted({one.cut: one for one in known if one.cut < EDGE}.values())
-        most = max(max(one.n_rows for one in known), *(int(part.sizes.sum()) for part in reply.refined))
+        most = max(*(one.n_rows for one in known), *(int(part.sizes.sum()) for part in reply.refined))
         cuts = next_cuts([*known, Prefix(EDGE, most)], n_cuts)
     return Asked(messages, where)
 

@@ -86,7 +86,9 @@ def matches(apart: Differences, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         allowed = TOLERANCE * (1e-3 * apart.reach[at] + 1.0)
         for j in order[apart.usable[at][order]]:
             same = rows.observed[left, j] == (apart.counts[at, j] == 1)
-            left = left[same & (~rows.observed[left, j] | (np.abs(rows.values[left, j] - apart.sums[at, j]) < allowed[j]))]
+            left = left[
+                same & (~rows.observed[left, j] | (np.abs(rows.values[left, j] - apart.sums[at, j]) < allowed[j]))
+            ]
             if not len(left):
                 break
         found += [(int(at), int(r)) for r in left[:1]]

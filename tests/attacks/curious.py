@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +24,10 @@ class Merged(NamedTuple):
 
 
 def merged_rounds(own: Heard, step: float = STEP) -> list[Merged]:
-    """Return what a participant knows of each plain round: the next centroids tell the mean of all, its reply its own part."""
+    """Return what a participant knows of each plain round: the mean of all, by the next centroids, and its own part."""
     rounds = [(request, reply) for request, reply in own.messages if isinstance(reply, Refinement)]
     found = []
-    for (request, reply), (following, _) in zip(rounds, rounds[1:], strict=False):
+    for (request, reply), (following, _) in pairwise(rounds):
         if len(request.rivals) > 1 or len(following.rivals) > 1:
             continue
         before, after, part = request.rivals[0].values, following.rivals[0].values, reply.refined[0]
@@ -85,7 +86,9 @@ def sums_over_all(heard: Mapping[str, Heard]) -> tuple[list[Told], Rows]:
     if not names:
         return [], Rows(np.zeros((0, 0)), np.zeros((0, 0), dtype=bool), ())
     parts = {who: restricted(one.rows, names) for who, one in heard.items()}
-    rows = Rows(*(np.concatenate([getattr(part, f) for part in parts.values()]) for f in ("values", "observed")), tuple(names))
+    rows = Rows(
+        *(np.concatenate([getattr(part, f) for part in parts.values()]) for f in ("values", "observed")), tuple(names)
+    )
     n_messages = min(len(one.messages) for one in heard.values())
     told: list[Told] = []
     for n in range(n_messages):

@@ -1,6 +1,6 @@
 """Membership: is a row that the attacker knows completely in a participant's table?
 
-Each attack asks one fresh participant about one known row, and returns what it saw as numbers that are 0 for "nothing there".
+Each attack asks one fresh participant about one known row, and returns what it saw as numbers, 0 for "nothing there".
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from scipy.stats import norm
 
 from intarsia.participant import Participant
 from intarsia.protocol import Failure
-from tests.attacks.asking import Line, cut_at, label, line
+from tests.attacks.asking import Line, cut_at, label, line, refine
 from tests.attacks.studies import Table
 
 NEAR = 1e-4  # on both sides of the known row, in standard deviations
@@ -89,7 +90,7 @@ def sliding(participant: Participant, row: np.ndarray, n_rows: int, seed: int, n
     """Turn a plane through the known row until enough rows are behind it, and ask for both sides of the row each time.
 
     The answer with the row comes before the one without it if, and only if, the row is there. Returns 1 for "there",
-    0 for "not there", and 0.5 if no answer decides.
+    −1 for "not there", and 0 if no answer decides.
     """
     plain = line(participant, seed)
     known, rng = in_units(plain, row), np.random.default_rng(seed)
@@ -102,13 +103,33 @@ def sliding(participant: Participant, row: np.ndarray, n_rows: int, seed: int, n
         cosine = min(1.0, float(norm.isf(expected / n_rows)) / norm_)
         v = cosine * u + np.sqrt(1.0 - cosine**2) * across
         where = plain._replace(u=v)
-        for answer, cut in ((0.0, known @ v + NEAR), (1.0, known @ v - NEAR)):
+        for answer, cut in ((-1.0, known @ v + NEAR), (1.0, known @ v - NEAR)):
             (_, reply), *_ = cut_at(participant, where, [[cut]], 2)
             if isinstance(reply, Failure):
-                return 0.5
+                return 0.0
             if (reply.refined[0].sizes > 0).sum() > 1:
                 return answer
-    return 0.5
+    return 0.0
+
+
+def by_min_points(participant: Participant, row: np.ndarray, n_rows: int, seed: int, n_rounds: int = 20) -> float:
+    """Ask for the rows behind a known row, with and without it, and ignore the centroid unless so many rows are there.
+
+    The number goes down until one of the two is told. Returns 1 for "there", −1 for "not there", 0 if nothing is told.
+    """
+    where = line(participant, seed)
+    at = float(in_units(where, row) @ where.u)
+    at, where = (at, where) if at > 0 else (-at, where._replace(u=-where.u))
+    expected = n_rows * float(norm.sf(at))
+    for least in range(int(expected + n_rounds / 4), int(expected - n_rounds / 4), -1):
+        for answer, cut in ((-1.0, at + NEAR), (1.0, at - NEAR)):
+            request = msgspec.structs.replace(refine(where, [[cut]], 2, least), min_points=max(least, 1))
+            reply: Any = participant.handle(request)
+            if isinstance(reply, Failure):
+                return 0.0
+            if (reply.refined[0].sizes > 0).all():
+                return answer
+    return 0.0
 
 
 def correlated(participant: Participant, row: np.ndarray, n_rows: int, seed: int) -> float:
@@ -136,7 +157,7 @@ def correlated(participant: Participant, row: np.ndarray, n_rows: int, seed: int
 
 
 def accuracy_of_signs(members: Sequence[float], others: Sequence[float]) -> float:
-    """The share of right answers if numbers above one half (or above 0) say "there"; undecided ones are right by half."""
+    """The share of right answers if numbers above 0 say "there"; undecided ones are right by half."""
     right = sum((score > 0) + 0.5 * (score == 0) for score in members)
     right += sum((score < 0) + 0.5 * (score == 0) for score in others)
     return float(right / (len(members) + len(others)))

@@ -1,7 +1,7 @@
 """The listener who knows which rows are behind every told sum (arXiv 2511.07073): an upper bound of all subtraction.
 
-Rows with the same history form a group. Told sums are A y with A sets × groups and y the sums of the groups. The sum of group
-g follows from what was told if and only if e_g is in the row space of A. Sums of squares around a centre c are
+Rows with the same history form a group. Told sums are A y with A sets × groups and y the sums of groups. The sum of group g
+follows from what was told if and only if e_g is in the row space of A. Sums of squares around a centre c are
 ``q − 2 c s + n c²`` of the unknown sums s and squares q of the groups, so that they are part of the same linear system.
 """
 
@@ -53,7 +53,9 @@ def solve_sets(
     for j in range(rows.values.shape[1]):
         used = [(one, at) for one, at in sums if one.counts[j] > 0]
         around = [(one, at) for one, at in second if one.counts[j] > 0]
-        pattern = np.packbits(np.r_[rows.observed[:, j], np.array([one.counts[j] > 0 for one, _ in sums], dtype=bool)]).tobytes()
+        pattern = np.packbits(
+            np.r_[rows.observed[:, j], np.array([one.counts[j] > 0 for one, _ in sums], dtype=bool)]
+        ).tobytes()
         if not around and pattern in seen:  # the same equations with other numbers
             few, one_row = seen[pattern]
         else:

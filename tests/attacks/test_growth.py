@@ -10,6 +10,8 @@ from intarsia.protocol import Describe, Failure, Summarize
 from tests.attacks.listening import participant_of
 from tests.attacks.membership import targets
 
+Record = pytest.importorskip("intarsia.privacy.record").Record
+
 SUMMARIZE = Summarize(seed=0, n_clusters=1, n_local_clusters=1, max_local_clusters=1)
 
 
@@ -35,3 +37,27 @@ def added_row(policy, request, n_more=1, **more):
 def test_one_more_row_is_the_difference_of_two_descriptions(request_, tmp_path):
     difference, row = added_row(None, request_)
     assert difference == pytest.approx(row, rel=1e-6)
+    record = Record(tmp_path / "table.told")
+    difference, row = added_row(ReleasePolicy(), request_, record=record)
+    assert difference is None
+
+
+def test_removed_and_changed_rows_are_no_second_table(tmp_path):
+    table, _, others = targets(300, 6, 10, 0)
+    less = {name: values[:-1] for name, values in table.items()}
+    other = {name: np.r_[values[:-1], others[0, j]] for j, (name, values) in enumerate(table.items())}
+    texts = set()
+    for n, changed in enumerate((less, other)):
+        record = Record(tmp_path / f"{n}.told")
+        first, second = (participant_of(one, "a", ReleasePolicy(), record=record) for one in (table, changed))
+        assert not isinstance(first.handle(Describe(scale="standard")), Failure)
+        failure = second.handle(Describe(scale="standard"))
+        assert isinstance(failure, Failure)
+        texts.add(failure.message)
+    assert len(texts) == 1  # the text does not tell what changed
+
+
+def test_five_more_rows_are_an_atom_of_their_own(tmp_path):
+    record = Record(tmp_path / "table.told")
+    difference, rows = added_row(ReleasePolicy(), Describe(scale="standard"), n_more=5, record=record)
+    assert difference == pytest.approx(rows, rel=1e-6)

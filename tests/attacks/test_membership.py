@@ -6,7 +6,9 @@ import pytest
 
 from intarsia import ReleasePolicy
 from tests.attacks.listening import participant_of
-from tests.attacks.membership import accuracy, accuracy_of_signs, sliding, targets, two_cuts
+from tests.attacks.membership import accuracy, accuracy_of_signs, by_min_points, sliding, targets, two_cuts
+
+pytest.importorskip("intarsia.privacy.audit")
 
 N = 100
 
@@ -26,10 +28,19 @@ def test_two_cuts_around_a_known_row(n_clusters):
     assert recognised(ReleasePolicy(), n_clusters) <= 0.55
 
 
-def test_which_of_two_groups_that_differ_by_a_known_row_is_told_first():
-    table, members, others = targets(300, 13, N, 0)
+def recognised_by(attack, n_columns, policy, n=N // 2):
+    table, members, others = targets(300, n_columns, n, 0)
     scores = [
-        [sliding(participant_of(table, "a", ReleasePolicy()), row, 300, n) - 0.5 for n, row in enumerate(rows)]
+        [attack(participant_of(table, "a", policy), row, 300, n) for n, row in enumerate(rows)]
         for rows in (members, others)
     ]
-    assert accuracy_of_signs(*scores) <= 0.55
+    return accuracy_of_signs(*scores)
+
+
+def test_which_of_two_groups_that_differ_by_a_known_row_is_told_first():
+    assert recognised_by(sliding, 13, ReleasePolicy()) <= 0.55
+
+
+def test_a_centroid_that_is_ignored_unless_one_more_row_is_behind_it():
+    assert recognised_by(by_min_points, 6, None) >= 0.75
+    assert recognised_by(by_min_points, 6, ReleasePolicy()) <= 0.55
