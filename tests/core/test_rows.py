@@ -12,7 +12,6 @@ from intarsia.core.rows import (
     Nearest,
     Tally,
     means,
-    pair_counts,
     relabelled,
     sizes_of,
     small_type,
@@ -135,15 +134,6 @@ def test_squares_around_centres_are_of_observed_values_that_the_centre_knows(mis
         np.testing.assert_array_equal(found.counts[k], np.where(seen, observed[labels == k].sum(axis=0), 0))
     assert found.sizes.tolist() == [50, 50, 50]
     assert (found.labels == labels).all()
-
-
-@given(st.lists(st.tuples(st.integers(-2, 3), st.integers(-1, 2)), max_size=40))
-def test_pairs_of_labels_are_counted(pairs):
-    labels, others = (np.array([pair[k] for pair in pairs], dtype=np.int16) for k in (0, 1))
-    keys, counts = pair_counts(labels, others, 3)
-    expected = sorted({3 * a + b for a, b in pairs if a >= 0 and b >= 0})
-    assert keys.tolist() == expected
-    assert counts.tolist() == [sum(3 * a + b == key and a >= 0 and b >= 0 for a, b in pairs) for key in expected]
 
 
 def test_labels_are_renamed_and_counted_in_small_types():

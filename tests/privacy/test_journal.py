@@ -10,19 +10,19 @@ from intarsia.privacy.journal import ASKED, LEFT, Journal, digest_of, entry_of
 from intarsia.protocol import Assign, Failure, Labelled, encode, tag_of
 
 REQUEST = Assign(groups=np.array([0, 1]), n_groups=2)
-REPLY = Labelled(sizes=np.array([30, 12]), suppressed={"clusters": 1})
+REPLY = Labelled(sizes=np.array([30, 12]), audited=5)
 
 
 def test_a_line_tells_what_left_and_no_value(tmp_path):
     journal = Journal(tmp_path / "releases.jsonl")
-    journal.write_reply(REPLY, REQUEST)
+    journal.write_reply(REPLY, REQUEST, {"clusters": 1, "levels": 0})
     (entry,) = journal.entries()
     assert (entry["event"], entry["request"], entry["reply"]) == (LEFT, "query.assign", "reply.labelled")
     assert (entry["digest"], entry["sha256"]) == (digest_of(REQUEST), sha256(encode(REPLY)).hexdigest())
     assert (entry["bytes"], entry["suppressed"]) == (len(encode(REPLY)), {"clusters": 1})
     assert entry["fields"] == [
         {"field": "sizes", "entries": 2, "bytes": 16, "fewest_rows": 12},
-        {"field": "suppressed", "entries": 2, "bytes": 16, "fewest_rows": None},
+        {"field": "audited", "entries": 1, "bytes": 8, "fewest_rows": None},
     ]
 
 
@@ -64,5 +64,5 @@ def test_processes_write_one_after_the_other(tmp_path):
 
 
 def test_an_entry_is_the_same_for_the_same_bytes():
-    assert entry_of(REPLY, REQUEST, encode(REPLY)) == entry_of(REPLY, REQUEST, encode(REPLY))
+    assert entry_of(REPLY, REQUEST, {}, encode(REPLY)) == entry_of(REPLY, REQUEST, {}, encode(REPLY))
     assert tag_of(REPLY) == "reply.labelled"

@@ -14,11 +14,11 @@ from intarsia.privacy.suppression import Suppression
 EXTENT = Extent(np.array([0.0]), np.array([10.0]))
 
 
-def settle(small, sizes, outside=0):
+def settle(small, sizes):
     rules = Suppression(ReleasePolicy(min_cluster_size=5, small=small))
     sizes = np.array(sizes)
     centroids = MaskedCentroids.of(np.arange(float(len(sizes)))[:, None], sizes[:, None].astype(float))
-    return rules.settle(sizes, outside, EXTENT, lambda: centroids).tolist(), rules
+    return rules.settle(sizes, EXTENT, lambda: centroids).tolist(), rules
 
 
 def test_rare_levels_and_sparse_columns_are_suppressed_and_counted():
@@ -39,10 +39,9 @@ def test_small_clusters_are_merged_into_the_nearest():
     assert settle("merge", [9, 2, 7])[1].counts["clusters"] == 1
 
 
-def test_small_clusters_are_withheld_with_the_next_smallest():
-    assert settle("withhold", [9, 2, 7])[0] == [0, -1, -1]
-    assert settle("withhold", [9, 6, 7], outside=2)[0] == [0, -1, 1]  # two rows outside would follow from the total
-    assert settle("merge", [9, 6, 7], outside=2)[0] == [0, 1, 2]  # they are counted with their nearest cluster
+def test_small_clusters_are_withheld():
+    assert settle("withhold", [9, 2, 7])[0] == [0, -1, 1]
+    assert settle("withhold", [9, 6, 7])[0] == [0, 1, 2]
 
 
 def test_clusters_that_are_all_small_are_refused():
@@ -50,9 +49,3 @@ def test_clusters_that_are_all_small_are_refused():
         with pytest.raises(TooFewRowsError, match="all 2 local clusters have fewer than the 5 rows"):
             settle(small, [2, 2])
     assert settle("merge", [])[0] == []
-
-
-def test_rows_outside_clusters_are_gathered_only_if_few_and_merged():
-    merge, withhold = (Suppression(ReleasePolicy(min_cluster_size=5, small=small)) for small in ("merge", "withhold"))
-    assert [merge.gathers(n) for n in (0, 1, 4, 5)] == [False, True, True, False]
-    assert not withhold.gathers(3)

@@ -90,7 +90,7 @@ def test_catalogue_and_words():
     assert words_of(tag_of(CountAbove)) == "Asks how many values of a feature are above a threshold."
     assert meaning_of(tag_of(CountedAbove), "mean") == "mean of these values"
     reply = CountedAbove(n_above=7, mean=1.5)
-    assert [field.path for field in fields_of(reply)] == ["n_above", "mean", "suppressed"]
+    assert [field.path for field in fields_of(reply)] == ["n_above", "mean"]
     assert rows_behind(reply) == {"n_above": 7, "mean": 7}
 
 
@@ -105,7 +105,6 @@ def test_a_participant_answers_and_writes_it_to_its_journal(tmp_path):
     assert [(field["field"], field["fewest_rows"]) for field in left["fields"]] == [
         ("n_above", 50),
         ("mean", 50),
-        ("suppressed", None),
     ]
 
 

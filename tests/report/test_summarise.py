@@ -222,7 +222,7 @@ def test_cholesterol_in_other_units_is_pointed_out_and_real_hospitals_are_not():
 def test_rounds_that_can_be_subtracted_are_pointed_out():
     result = hospitals()
     assert min(result.run.differences.values()) == 1
-    assert _findings(result)["Sums of successive rounds differ by several rows"].state is State.CAUTION
+    assert _findings(result)["What sums of one participant can be subtracted to"].state is State.CAUTION
 
 
 def test_a_cluster_that_is_one_participant_s_in_the_end_is_pointed_out():

@@ -208,11 +208,13 @@ def serve(
     engine()
     from intarsia.federation.consent import keep
     from intarsia.federation.flare.kit import command_of
+    from intarsia.federation.site import check_record
     from intarsia.federation.site_settings import environment_of, write_settings
 
     settings = options.settings(kit)
     study, name = _study_for(kit)
     check_certificates(kit)
+    check_record(name, settings)
     _show_rules(settings)
     seen = _preview(settings, study, name)
     _show_requests(seen)
@@ -223,6 +225,33 @@ def serve(
     tell(f"serving as {name!r}; labels will be in {kit / 'labels.csv'}")
     command, environment = command_of(kit)
     become(command, environment | environment_of(settings))
+
+
+@participant.command()
+def renew(
+    kit: Kit,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for your own records: it is written to the journal.")],
+) -> None:
+    """Put the record of what was told of your table aside, after somebody responsible consented to its new state.
+
+    A participant refuses a table of which rows were changed or removed, or fewer than the minimum added: what was told
+    before can be subtracted from what will be told.
+
+    Example: [bold]intarsia participant renew --kit kit/ --reason "corrected 3 birth dates, consent of 16 November"[/]
+    """
+    from intarsia.federation.site import RELEASES, record_of
+    from intarsia.privacy.journal import Journal
+
+    settings = _settings_of(kit)
+    if not settings.table:
+        raise SettingError(f"{kit} names no table yet. Hint: intarsia participant serve --kit {kit} --table data.csv")
+    aside = record_of(settings).renew()
+    if aside is None:
+        tell(f"nothing was told of {settings.table} yet; there is no record to renew")
+        return
+    with Journal(kit / RELEASES).locked() as journal:
+        journal.append({"event": "renewed", "reason": reason, "record": aside.name})
+    tell(f"the record is now {aside}; keep it: it says what was told before")
 
 
 def _settings_of(kit: Path | None) -> LocalSettings:

@@ -10,8 +10,6 @@ import numpy as np
 from intarsia.core.types import IntArray
 from intarsia.exceptions import ProtocolError, TooFewClustersError, about, quote
 from intarsia.protocol import Labelled, Moments, Reply
-from intarsia.protocol.catalogue import SUPPRESSED
-from intarsia.protocol.checks import MOST_ROWS, require
 
 R = TypeVar("R", bound=Reply)
 P = ParamSpec("P")
@@ -28,7 +26,6 @@ def replies_of(kind: type[R], replies: Mapping[str, Reply], expected: Sequence[s
         if not isinstance(reply, kind):
             wrong = f"participant {name!r} sent a {type(reply).__name__} where a {kind.__name__} was asked for"
             raise about(name, ProtocolError(wrong))
-        checked(name, _check_suppressed, reply.suppressed)
         checked(name, reply.check)
         valid[name] = reply
     return valid
@@ -69,8 +66,3 @@ def sizes_of(
         checked(name, reply.check_sizes, n_clusters, n_rows[name])
     none = np.zeros(n_clusters, dtype=np.intp)
     return {name: labelled[name].sizes if name in labelled else none for name in participants}
-
-
-def _check_suppressed(suppressed: Mapping[str, int]) -> None:
-    valid = all(what in SUPPRESSED and 0 <= n < MOST_ROWS for what, n in suppressed.items())
-    require(valid, f"suppressed must count {', '.join(SUPPRESSED)}")

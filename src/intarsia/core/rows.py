@@ -343,23 +343,5 @@ def sizes_of(labels: IntArray, n_clusters: int) -> IntArray:
     return sizes
 
 
-def pair_counts(labels: IntArray, others: IntArray, n_others: int) -> tuple[IntArray, IntArray]:
-    """Return the pairs (label, other label) that rows have, as ``label * n_others + other``, and their numbers of rows."""
-    keys = np.zeros(0, dtype=np.intp)
-    counts = np.zeros(0, dtype=np.intp)
-    for at in _in_turn(len(labels)):
-        more, times = np.unique(pair_keys(labels[at], others[at], n_others), return_counts=True)
-        keys, place = np.unique(np.concatenate([keys, more]), return_inverse=True)
-        counts = np.bincount(place, weights=np.concatenate([counts, times])).astype(np.intp)
-    known = keys >= 0
-    return keys[known], counts[known]
-
-
-def pair_keys(labels: IntArray, others: IntArray, n_others: int) -> IntArray:
-    """Return one number for each pair of labels, −1 where one of the two is negative."""
-    keys = labels.astype(np.intp) * n_others + others
-    return np.where((labels >= 0) & (others >= 0), keys, -1)
-
-
 def _in_turn(n: int) -> Iterator[slice]:
     return (slice(start, min(start + _LABELS_AT_A_TIME, n)) for start in range(0, n, _LABELS_AT_A_TIME))

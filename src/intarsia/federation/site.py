@@ -9,6 +9,7 @@ left) and, in ``intarsia/``, the request that a later one refers to.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from intarsia._files import write_atomically
@@ -20,6 +21,7 @@ from intarsia.participant import Participant
 from intarsia.participant.registry import clusterer_from_text
 from intarsia.privacy.journal import Journal
 from intarsia.privacy.pipeline import Pipeline
+from intarsia.privacy.record import Record
 from intarsia.protocol import Assign, Failure, Label, Reply, Request, StudyTerms, Summarize, decode_request, encode
 from intarsia.results.label_file import write_labels
 from intarsia.tables import Opened, open_table
@@ -44,6 +46,18 @@ def open_rows(name: str, settings: LocalSettings) -> Opened:
     )
 
 
+def record_of(settings: LocalSettings) -> Record:
+    """Return the record of what was told of a participant's table, which stands beside the table."""
+    return Record.beside(settings.table)
+
+
+def check_record(name: str, settings: LocalSettings) -> None:
+    """Raise a ReleaseError that says what changed in a participant's table since it was first told of."""
+    pipeline = Pipeline(settings.release, record=record_of(settings))
+    held = open_rows(name, settings).hold(settings.missing)
+    Participant(held, clusterer_from_text(settings.local), missing=settings.missing, pipeline=pipeline).check_record()
+
+
 def participant_of(
     settings: LocalSettings, opened: Opened, journal: Journal | None = None, terms: StudyTerms | None = None
 ) -> Participant:
@@ -51,7 +65,8 @@ def participant_of(
 
     The journal lists what leaves; requests that the terms do not list are refused.
     """
-    pipeline = Pipeline(settings.release, journal, terms=terms)
+    record = None if journal is None else record_of(settings)
+    pipeline = Pipeline(settings.release, journal, terms=terms, record=record)
     local = clusterer_from_text(settings.local)
     return Participant(opened.hold(settings.missing), local, settings.metric, settings.missing, pipeline)
 
@@ -64,13 +79,19 @@ class _SiteJournal(Journal):
         self._max_bytes = max_bytes
         self.replies_stay = False
 
-    def write_reply(self, reply: Reply, request: Request | None, data: bytes | None = None) -> None:
+    def write_reply(
+        self,
+        reply: Reply,
+        request: Request | None,
+        suppressed: Mapping[str, int] | None = None,
+        data: bytes | None = None,
+    ) -> None:
         """Write that a reply is about to leave, or raise a ReleaseError if it is too large for one message."""
         size = len(encode(reply) if data is None else data)
         if self._max_bytes is not None and size > self._max_bytes and not isinstance(reply, Failure):
             raise ReleaseError(f"a reply of {size} bytes is larger than the {self._max_bytes} of one message.")
         if not self.replies_stay:
-            super().write_reply(reply, request, data)
+            super().write_reply(reply, request, suppressed, data)
 
 
 class Site:

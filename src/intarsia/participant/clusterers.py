@@ -26,6 +26,7 @@ from intarsia.exceptions import LocalAlgorithmError, MissingCellsError, SettingE
 from intarsia.participant.kmeans import KMeans
 from intarsia.participant.samples import MissingValues, Sample, for_all_rows
 from intarsia.participant.warm_start import WarmStarted
+from intarsia.tables.in_memory import HeldTable
 
 N_INIT = 10
 
@@ -191,3 +192,18 @@ def fit_predict(estimator: Any, rows: FloatArray, *, discreet: bool = False) -> 
     if (labels >= 0).any():
         result[labels >= 0] = np.unique(labels[labels >= 0], return_inverse=True)[1]
     return result
+
+
+def check_in_memory(table: HeldTable, clusterer: Clusterer) -> None:
+    """Raise an error if a clusterer needs all rows of a table that is read in batches."""
+    if not clusterer.needs_all_rows or table.in_memory:
+        return
+    if clusterer.chooses_k:
+        raise LocalAlgorithmError(
+            f"{clusterer.name} needs all rows of {table.owner!r} in memory, but this table is read in batches. "
+            "Hint: use local=None for this participant, or read the table into memory first."
+        )
+    raise MissingCellsError(
+        f"missing={clusterer.missing.how!r} needs all rows of {table.owner!r} in memory, but this table is read in batches. "
+        "Hint: use missing='observed', or read the table into memory first."
+    )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
 
-from intarsia.core.centroids import MaskedCentroids, centroids_of_rows, merge
+from intarsia.core.atoms import Labelling, Told, told_sums
+from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
 from intarsia.core.densities import Clustered
 from intarsia.core.distances import Metric
 from intarsia.core.features import FeatureSpace, indicators
@@ -22,17 +23,17 @@ from intarsia.core.units import Statistics, choose_units, own_units
 from intarsia.exceptions import (
     IntarsiaError,
     LocalAlgorithmError,
-    MissingCellsError,
     ProtocolError,
+    ReleaseError,
     TooFewRowsError,
 )
 from intarsia.participant.choose_k import Chosen, choose_labels
-from intarsia.participant.clusterers import Clusterer, clusterer_for
-from intarsia.participant.refine import CentroidSet, Round, gathered, labelled_by_nearest, refine_sets
+from intarsia.participant.clusterers import check_in_memory, clusterer_for
+from intarsia.participant.refine import CentroidSet, Round, labelled_by_nearest, refine_sets
 from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units, own_moments, units_of
 from intarsia.participant.summary import details_of
+from intarsia.privacy.audit import Audit
 from intarsia.privacy.pipeline import Pipeline
-from intarsia.privacy.suppression import Cells
 from intarsia.protocol import (
     Assign,
     Columns,
@@ -100,12 +101,13 @@ class Participant:
         self._metric = metric
         self._clusterer = clusterer_for(local, MissingValues(missing, discreet=self._pipeline.policy.is_discreet))
         held = hold(table, all_rows=self._clusterer.needs_all_rows, limits=limits)
-        _check_in_memory(held, self._clusterer)
-        self._table = self._released(held)
+        check_in_memory(held, self._clusterer)
+        given, self._table = held, self._released(held)
         if (
             not self._clusterer.chooses_k
         ):  # the order of the rows must not matter; an estimator gets the rows as they are
             self._table = self._table.in_canonical_order()
+        self._audit = Audit(self._table, given, self._suppression.fewest, self._pipeline.record)
         self._most_centres = most_centres(min(len(held), _ROWS_AT_A_TIME))
         self._labels: IntArray | None = None
         self._summarized: _Summarized | None = None
@@ -134,9 +136,10 @@ class Participant:
         self.last_error = None
         try:
             self._pipeline.admit(request)
+            self._begin()
             rows = self._layout(request)
             answer = self.handlers[type(request)](self, request, rows)
-            return self._pipeline.release(request, answer, Cells(rows.n_rows, rows.counts))
+            return self._pipeline.release(request, answer)
         except IntarsiaError as error:
             self.last_error = error
             failure = Failure(error=type(error).__name__, message=_with_name(self.name, error))
@@ -146,6 +149,19 @@ class Participant:
             message = f"participant {self.name!r} failed with a {kind} while answering {what}"
             failure = Failure(error=LocalAlgorithmError.__name__, message=message)
         return self._pipeline.release_failure(request, failure)
+
+    def _begin(self) -> None:
+        """Read the record of the table. What changed in the table is not told to others."""
+        try:
+            self._audit.begin()
+        except ReleaseError as error:
+            raise ReleaseError(
+                "the table is not the one of which was told before, so that its owner must consent anew."
+            ) from error
+
+    def check_record(self) -> None:
+        """Raise a ReleaseError that says what changed in the table since it was first told of; for the owner only."""
+        self._audit.check()
 
     def _layout(self, request: Any) -> HeldRows:
         """Return all rows in the common columns and units of a request; in its own if the request has none."""
@@ -181,31 +197,29 @@ class Participant:
         if key not in self._clustered:  # the same request again gets the same answer without a new clustering
             self._clustered = {key: self._cluster(clustered, units, request)}
         fit, clarity = self._clustered[key]
-        released = self._settled(clustered, fit)
-        if rows is not clustered:  # the summary is in the units of the table
-            released = fit_of(rows, released.labels, len(released.sizes))
-        hidden = self._suppression.hide(released.centres, rows.counts)
-        labels, sizes, categories = released.labels, released.sizes, self._categories(rows.names)
-        clusters = Clustered(rows, labels, sizes, released.centres, hidden, rows.names, categories)
+        told, n_clusters = self._settled(clustered, fit, request)
+        sums = told_sums(rows, told, n_clusters)
+        sizes, categories = sums.sizes, self._categories(rows.names)
+        clusters = Clustered(rows, told.rows, sizes, sums.means, sums.means, rows.names, categories, told.columns)
         details = details_of(
             clusters,
             self._table.rows(levels, self._units(request.columns), centred=False),
             self._sample(rows, self._units(request.columns)),
-            labels[rows.drawn],
+            told.rows[rows.drawn],
             request,
             None if request.density is None else self._pipeline.density(request.density),
             self._suppression.fewest,
-            stream(request.seed, self.name, "fidelity"),
+            stream(request.seed, self.name, "fidelity", *self._audit.secret()),
         )
         return LocalSummary(
             features=rows.names,
             n_rows=rows.n_rows,
             filled=rows.counts,
             levels=dict(self._table.levels),
-            values=hidden.values,
-            counts=hidden.counts,
+            values=sums.means.values,
+            counts=sums.means.counts,
             sizes=sizes,
-            clarity=clarity,
+            clarity=clarity if clarity is None or not self._audit.is_active else round(clarity, 2),
             moments=moments,
             **details,
         )
@@ -270,31 +284,34 @@ class Participant:
             )
         return Chosen(self._clusterer.cluster(sample, request.n_local_clusters, rng), None)
 
-    def _settled(self, rows: HeldRows, found: Fit) -> Fit:
-        """Return the clusters as they may be released; keep the labels for the owner and for later groups."""
-        noise, outside = found.labels == NOISE, rows.n_rows - int(found.sizes.sum())
-        new = self._suppression.settle(found.sizes, outside, rows.extent, lambda: found.centres)
-        fit, n_clusters = found, int(new.max(initial=-1)) + 1
+    def _settled(self, rows: HeldRows, found: Fit, request: Summarize) -> tuple[Told, int]:
+        """Return the clusters as they may be released, and their number; keep the labels for the owner and later groups."""
+        new = self._suppression.settle(found.sizes, rows.extent, lambda: found.centres)
         if (new != np.arange(len(new))).any():
             new = _by_first_row(new, found.labels[rows.drawn])
-            sizes = np.bincount(new[new >= 0], weights=found.sizes[new >= 0], minlength=n_clusters).astype(np.intp)
-            labels = relabelled(found.labels, np.where(new >= 0, new, LEFT_OUT))
-            fit = Fit(labels, merge(found.centres, new, n_clusters), sizes, 0)
-        fit = self._gathered(rows, fit)
-        assigned = fit.labels
-        if n_clusters and (left_out := fit.labels == LEFT_OUT).any():
-            assigned = labelled_by_nearest(rows, fit.labels, left_out, fit.centres)
-        assigned = np.maximum(assigned, NOISE)
-        counted = assigned
-        if n_clusters and self._suppression.are_few(int((assigned < 0).sum())):
-            counted = gathered(rows, fit_of(rows, assigned, n_clusters)).labels
-        self._summarized = _Summarized(np.where(noise, NOISE, fit.labels), np.where(noise, NOISE, assigned), counted)
-        return fit
+        labels = relabelled(found.labels, np.where(new >= 0, new, LEFT_OUT))
+        told = self._tell(np.maximum(labels, NOISE), rows, request.columns)
+        used = sizes_of(told.rows, int(new.max(initial=-1)) + 1) > 0
+        if not used.all():  # too few rows that nothing else told of were left to a cluster
+            labels = np.where((labels >= 0) & ~used[labels], told.rows, labels)
+            number = np.cumsum(used) - 1
+            labels = relabelled(labels, number)
+            told = Told(relabelled(told.rows, number), tuple((m, relabelled(each, number)) for m, each in told.columns))
+        assigned = labels
+        if used.any() and (left_out := labels == LEFT_OUT).any():
+            centres = fit_of(rows, labels, int(used.sum())).centres
+            assigned = labelled_by_nearest(rows, labels, left_out, centres)
+        self._summarized = _Summarized(labels, np.maximum(assigned, NOISE), told.rows)
+        return told, int(used.sum())
 
-    def _gathered(self, rows: HeldRows, fit: Fit) -> Fit:
-        """Count few rows outside all clusters with the nearest one, if the release policy merges small clusters."""
-        outside = rows.n_rows - int(fit.sizes.sum())
-        return gathered(rows, fit) if len(fit.sizes) and self._suppression.gathers(outside) else fit
+    def _tell(self, labels: IntArray, rows: HeldRows, columns: Columns | None, whole: Labelling | None = None) -> Told:
+        """Return the labels that sums over clusters are told by."""
+        told = self._audit.tell(rows, labels, self._levels(columns), whole)
+        self._suppression.counts["rows"] += self._audit.n_moved
+        return told
+
+    def _levels(self, columns: Columns | None) -> Mapping[str, Sequence[str]]:
+        return self._table.levels if columns is None else columns.levels
 
     def _refine(self, request: Refine, rows: HeldRows) -> Reply:
         sets = [CentroidSet.received(sent, len(rows.names), self._most_centres) for sent in request.rivals]
@@ -305,12 +322,15 @@ class Participant:
 
         def refine(start: Any) -> Fit:
             rng = stream(request.seed, self.name, "refine", request.round)
-            n_iter = min(request.max_iter, MOST_ITERATIONS)
             return self._clusterer.refine(rows, lambda: self._sample(rows, units), start, n_iter, rng)
 
-        round_ = Round(self._metric, request.min_points, used, refine, lambda fit: self._gathered(rows, fit))
-        cells = Cells(rows.n_rows, rows.counts)
-        return Refinement(refined=refine_sets(rows, sets, round_, self._suppression, cells))
+        def tell(labels: IntArray, whole: Labelling) -> Told:
+            return self._tell(labels, rows, request.columns, whole)
+
+        n_iter = min(request.max_iter, MOST_ITERATIONS)
+        telling = tell if self._audit.is_active else None
+        round_ = Round(self._metric, request.min_points, used, refine, n_iter, telling)
+        return Refinement(refined=refine_sets(rows, sets, round_))
 
     def _label(self, request: Label, rows: HeldRows) -> Reply:
         centres, extent = CentroidSet.received(request.centres, len(rows.names), self._most_centres)
@@ -323,7 +343,12 @@ class Participant:
 
         result = squares_around(rows, centres, label)
         self._labels = result.labels
-        return Labelled(sizes=result.sizes, counts=result.counts, squares=result.squares)
+        if not self._audit.is_active:
+            return Labelled(sizes=result.sizes, counts=result.counts, squares=result.squares)
+        told = self._tell(result.labels, rows, request.columns, lambda atoms: label(atoms.piece))
+        sizes, means, squares = told_sums(rows, told, len(centres), centres.values)
+        counts = np.where(centres.seen, means.counts, 0.0)
+        return Labelled(sizes=sizes, counts=counts, squares=np.where(counts > 0, squares, 0.0))
 
     def _assign(self, request: Assign, rows: HeldRows) -> Reply:  # noqa: ARG002
         last = self._summarized
@@ -363,20 +388,6 @@ def _moments(s: Statistics, features: IntArray | slice = slice(None)) -> Moments
     low, high, quantiles = (None if part is None else part[..., features] for part in (s.low, s.high, s.quantiles))
     count, mean, m2 = s.count[features], s.mean[features], s.m2[features]
     return Moments(count=count, mean=mean, m2=m2, low=low, high=high, quantiles=quantiles)
-
-
-def _check_in_memory(table: HeldTable, clusterer: Clusterer) -> None:
-    if not clusterer.needs_all_rows or table.in_memory:
-        return
-    if clusterer.chooses_k:
-        raise LocalAlgorithmError(
-            f"{clusterer.name} needs all rows of {table.owner!r} in memory, but this table is read in batches. "
-            "Hint: use local=None for this participant, or read the table into memory first."
-        )
-    raise MissingCellsError(
-        f"missing={clusterer.missing.how!r} needs all rows of {table.owner!r} in memory, but this table is read in batches. "
-        "Hint: use missing='observed', or read the table into memory first."
-    )
 
 
 def _with_name(name: str, error: IntarsiaError) -> str:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from intarsia.core.alignment import local_start, match
-from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.disclosure import Crossing, crossing
+from intarsia.core.atoms import AtomMeans, Labelling, Told, ToldSums, told_sums
+from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.distances import Extent, Metric
-from intarsia.core.kmeans import Fit, fit_of
-from intarsia.core.rows import Found, Nearest, Rows, Tally, relabelled, small_type
+from intarsia.core.kmeans import Fit
+from intarsia.core.rows import Nearest, Rows, Tally, relabelled, small_type
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.privacy.suppression import Cells, Suppression
 from intarsia.protocol import Centres, Refined
 
 
@@ -32,93 +30,112 @@ class CentroidSet(NamedTuple):
         return cls(MaskedCentroids.of(sent.values, sent.known.astype(np.float64)), Extent(sent.low, sent.high))
 
 
+Tell = Callable[[IntArray, Labelling], Told]
+"""Returns and records the labels that sums are told over; atoms that are not divided are labelled by their means."""
+
+
 class Round(NamedTuple):
     """What a round needs beside the rows.
 
-    ``used`` says which rows choose centroids (None: all); ``refine(start)`` runs the local clusterer from given centres;
-    ``gather(fit)`` counts rows outside all clusters with their nearest cluster, where the release policy requires it.
+    ``used`` says which rows choose centroids (None: all); ``refine(start)`` runs the local clusterer from given centres, for
+    ``max_iter`` iterations; ``tell`` changes the labels that sums are told over, where the release policy requires it.
     """
 
     metric: Metric
     min_points: int
     used: BoolArray | None
     refine: Callable[[FloatArray], Fit]
-    gather: Callable[[Fit], Fit]
+    max_iter: int
+    tell: Tell | None
 
 
-def refine_sets(
-    rows: Rows, sets: list[CentroidSet], round_: Round, suppression: Suppression, cells: Cells
-) -> tuple[Refined, ...]:
-    """Return the answer about each set of centroids, such that no two of them disclose a few rows."""
+def refine_sets(rows: Rows, sets: list[CentroidSet], round_: Round) -> tuple[Refined, ...]:
+    """Return the answer about each set of centroids."""
     most = max(len(each.centres) for each in sets)
     near = [Nearest(rows, each.centres, each.extent, round_.metric) for each in sets]
     tallies = [Tally(len(each.centres), rows.offset) for each in sets]
-    misfits = [_Misfit(len(each.centres)) for each in sets]
+    nearest = [np.full(rows.n_rows, -1, dtype=small_type(most)) for _ in sets]
+    misfits = np.zeros(len(sets))
     for piece in rows.pieces(most):
-        for look, tally, misfit in zip(near, tallies, misfits, strict=True):
+        for k, (look, tally) in enumerate(zip(near, tallies, strict=True)):
             found = look.of(piece)
-            misfit.add(found)
+            misfits[k] += float(found.misfit.sum())
             labels = found.labels if round_.used is None else np.where(round_.used[piece.at], found.labels, -1)
+            nearest[k][piece.at] = labels
             tally.add_labels(piece, labels)
-    parts, chosen = [], []
-    for each, tally, misfit in zip(sets, tallies, misfits, strict=True):
-        part, labels = _refined(rows, each, tally, round_)
-        total = _released_misfit(rows, each, round_.metric, misfit, suppression.fewest)
-        parts.append(msgspec.structs.replace(part, misfit=total))
-        chosen.append(labels)
-
-    def crossed(later: int, earlier: int) -> Crossing:
-        return crossing(rows, chosen[later], chosen[earlier], len(parts[later].sizes), len(parts[earlier].sizes))
-
-    return suppression.apart(parts, crossed, cells)
+    if round_.tell is None:
+        return tuple(
+            _answer(_refined(rows, each, tally.sizes, tally.centroids(), round_)[0], float(misfit))
+            for each, tally, misfit in zip(sets, tallies, misfits, strict=True)
+        )
+    return tuple(_audited(rows, each, labels, round_, round_.tell) for each, labels in zip(sets, nearest, strict=True))
 
 
-def _refined(rows: Rows, centroids: CentroidSet, tally: Tally, round_: Round) -> tuple[Refined, IntArray]:
-    """Return the local centroids that match a set of global ones, and for each row the global one, −1 for none."""
+def _answer(sums: ToldSums, misfit: float) -> Refined:
+    return Refined(values=sums.means.values, counts=sums.means.counts, sizes=sums.sizes, misfit=misfit)
+
+
+def _audited(rows: Rows, centroids: CentroidSet, nearest: IntArray, round_: Round, tell: Tell) -> Refined:
+    """Return the answer about one set of centroids, in which all depends on rows by sums that may be told.
+
+    Which centroids have enough rows, and where the local clusterer starts from, follow from sums that are told: exact ones
+    would answer whether a single row exists.
+    """
+    centres, extent = centroids
+    near = Nearest(rows, centres, extent, round_.metric)
+    told = tell(nearest, lambda atoms: near.labels(atoms.piece))
+    sums = told_sums(rows, told, len(centres), centres.values)
+    misfit = _misfit(sums, centroids)
+    labels = _refined(rows, centroids, sums.sizes, sums.means, round_)[1]
+    if np.array_equal(labels, nearest):
+        return _answer(sums, misfit)
+
+    def after_iterations(atoms: AtomMeans) -> IntArray:
+        """What the iterations do to rows, done to the means of atoms."""
+        found, moved = near.labels(atoms.piece), centres
+        means = MaskedCentroids.of(atoms.piece.cells.T + rows.offset, atoms.counts)
+        for _ in range(1, round_.max_iter):
+            new = merge(means, found, len(centres))
+            moved = MaskedCentroids.of(np.where(new.seen, new.values, moved.values), new.counts + moved.counts)
+            before, found = found, Nearest(rows, moved, extent, round_.metric).labels(atoms.piece)
+            if np.array_equal(before, found):
+                break
+        return found
+
+    return _answer(told_sums(rows, tell(labels, after_iterations), len(centres)), misfit)
+
+
+def _misfit(sums: ToldSums, centroids: CentroidSet) -> float:
+    """Return the sum of squares around the centres; features that a centre knows stand for the others, as in eq:d."""
+    counts = np.where(centroids.extent.varies, sums.means.counts, 0.0)
+    known = np.where(centroids.centres.seen, counts, 0.0)
+    rescaled = counts.sum(axis=1) / np.maximum(known.sum(axis=1), 1.0)
+    return float((rescaled * np.where(known > 0, sums.squares, 0.0).sum(axis=1)).sum())
+
+
+def _refined(
+    rows: Rows, centroids: CentroidSet, n_nearest: IntArray, means: MaskedCentroids, round_: Round
+) -> tuple[ToldSums, IntArray]:
+    """Return the local centroids that match a set of global ones, and for each row the global one, −1 for none.
+
+    ``n_nearest`` rows are nearest to each global centroid, with these ``means``.
+    """
     centres, extent = centroids
     values, counts = np.zeros(centres.values.shape), np.zeros(centres.values.shape)
     sizes = np.zeros(len(centres), dtype=np.intp)
-    compatible = np.flatnonzero(tally.sizes >= round_.min_points)
+    compatible = np.flatnonzero(n_nearest >= round_.min_points)
     if not len(compatible):
         nobody: IntArray = np.full(rows.n_rows, -1, dtype=small_type(1))
-        return Refined(values=values, counts=counts, sizes=sizes, misfit=0.0), nobody
-    start = local_start(centres, tally.centroids(), rows.mean[None])[compatible]
-    fit = round_.gather(round_.refine(start))
+        return ToldSums(sizes, MaskedCentroids.of(values, counts), counts), nobody
+    start = local_start(centres, means, rows.mean[None])[compatible]
+    fit = round_.refine(start)
     index = match(fit.centres, centres, extent, round_.metric)
     matched, local = index >= 0, index[index >= 0]
     values[matched], counts[matched] = fit.centres.values[local], fit.centres.counts[local]
     sizes[matched] = fit.sizes[local]
     place = np.full(len(fit.sizes), -1, dtype=np.intp)
     place[local] = np.flatnonzero(matched)
-    return Refined(values=values, counts=counts, sizes=sizes, misfit=0.0), relabelled(fit.labels, place)
-
-
-class _Misfit:
-    """The number of comparable rows nearest to each centre, and the sum of all squared distances."""
-
-    def __init__(self, n_centres: int) -> None:
-        self.sizes, self.total = np.zeros(n_centres, dtype=np.intp), 0.0
-
-    def add(self, found: Found) -> None:
-        counted = found.labels[found.comparable & (found.labels >= 0)]
-        self.sizes += np.bincount(counted, minlength=len(self.sizes))
-        self.total += float(found.misfit.sum())
-
-
-def _released_misfit(rows: Rows, centroids: CentroidSet, metric: Metric, misfit: _Misfit, fewest: int) -> float:
-    """Return the sum of squared distances to centres that enough rows are nearest to; the other rows go to these centres.
-
-    A sum in which a single row has a part of its own would disclose that row.
-    """
-    kept = np.arange(len(centroids.centres))
-    while True:
-        few = (misfit.sizes > 0) & (misfit.sizes < fewest)
-        if not few.any() or len(kept) == 1:
-            return misfit.total
-        kept = kept[~few] if not few[misfit.sizes > 0].all() else kept[[int(misfit.sizes.argmax())]]
-        near, misfit = Nearest(rows, centroids.centres.take(kept), centroids.extent, metric), _Misfit(len(kept))
-        for piece in rows.pieces(len(kept)):
-            misfit.add(near.of(piece))
+    return ToldSums(sizes, MaskedCentroids.of(values, counts), counts), relabelled(fit.labels, place)
 
 
 def labelled_by_nearest(
@@ -131,9 +148,3 @@ def labelled_by_nearest(
             nearest = near.labels(piece)[mask]
             result[piece.at][mask] = np.where(nearest >= 0, nearest, otherwise)
     return result
-
-
-def gathered(rows: Rows, fit: Fit) -> Fit:
-    """Return the clusters with every row outside of them in the nearest one; in the largest if none is comparable."""
-    labels = labelled_by_nearest(rows, fit.labels, fit.labels < 0, fit.centres, int(fit.sizes.argmax()))
-    return fit_of(rows, labels, len(fit.sizes))

@@ -56,14 +56,19 @@ def _fidelity(
     fewest: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return how close proxies are to the sampled rows of each cluster; NaN where too few of them are complete."""
+    """Return how close proxies are to the sampled rows of each cluster; NaN where a matching would have too few of them.
+
+    With a minimum of more than one row, numbers are rounded to two digits.
+    """
     values, result = sample.values, []
     for k, density in enumerate(densities):
         at = np.ix_(labels == k, released[k])
         rows, observed = values[at], sample.observed[at]
-        enough = observed.all(axis=1).sum() >= fewest
+        n_complete = int(observed.all(axis=1).sum())
+        enough = fewest == 1 or min(n_complete // 2, n_proxies) >= fewest  # a matching takes half of the rows
         result.append(fidelity(rows, observed, density, rng, n_proxies) if enough else Fidelity(*[np.nan] * 4))
-    return np.array(result, dtype=np.float64).reshape(-1, 4)
+    measured = np.array(result, dtype=np.float64).reshape(-1, 4)
+    return measured if fewest == 1 else np.round(measured, 2)
 
 
 def _boxes(clusters: Clustered) -> tuple[FloatArray, FloatArray]:

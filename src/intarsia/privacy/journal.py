@@ -43,10 +43,19 @@ class Journal:
             if isinstance(entry, dict) and event in {None, entry.get("event")}:
                 yield entry
 
-    def write_reply(self, reply: Reply, request: Request | None, data: bytes | None = None) -> None:
-        """Write that a reply is about to leave as these bytes; ``request`` is None if it could not be read."""
+    def write_reply(
+        self,
+        reply: Reply,
+        request: Request | None,
+        suppressed: Mapping[str, int] | None = None,
+        data: bytes | None = None,
+    ) -> None:
+        """Write that a reply is about to leave as these bytes; ``request`` is None if it could not be read.
+
+        ``suppressed`` says how much the release policy changed or suppressed in it, which nobody else gets to know.
+        """
         with self.locked() as journal:
-            journal.append(entry_of(reply, request, encode(reply) if data is None else data))
+            journal.append(entry_of(reply, request, suppressed or {}, encode(reply) if data is None else data))
 
     @contextmanager
     def locked(self) -> Iterator[LockedJournal]:
@@ -79,7 +88,7 @@ def digest_of(request: Request) -> str:
     return sha256(encode(request)).hexdigest()
 
 
-def entry_of(reply: Reply, request: Request | None, data: bytes) -> dict[str, Any]:
+def entry_of(reply: Reply, request: Request | None, suppressed: Mapping[str, int], data: bytes) -> dict[str, Any]:
     """Return the entry of a reply that leaves as these bytes."""
     return {
         "event": LEFT,
@@ -87,7 +96,7 @@ def entry_of(reply: Reply, request: Request | None, data: bytes) -> dict[str, An
         "digest": None if request is None else digest_of(request),
         "reply": tag_of(reply),
         "fields": account_of(reply),
-        "suppressed": dict(reply.suppressed),
+        "suppressed": {what: n for what, n in sorted(suppressed.items()) if n},
         "bytes": len(data),
         "sha256": sha256(data).hexdigest(),
     }

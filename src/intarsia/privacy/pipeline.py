@@ -2,7 +2,7 @@
 
 ::
 
-    request → check → admit → (the participant answers) → suppress → check_rows → round_counts → declare → record
+    request → check → admit → (the participant answers, and audits) → check_rows → round_counts → declare → record
 
 Each step after the answer is a function ``(context, reply) -> reply`` in :data:`STEPS`. The steps read the facts that the
 fields of messages declare (:mod:`intarsia.protocol.facts`); none knows a single message. Rows are checked before noise and
@@ -17,16 +17,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
 
 from intarsia.core.densities import family_of
-from intarsia.core.disclosure import hidden_entries, hidden_sizes
 from intarsia.exceptions import ProtocolError, ReleaseError, quote
 from intarsia.privacy.admission import Admission
 from intarsia.privacy.journal import Journal
 from intarsia.privacy.policy import OPEN, ReleasePolicy
-from intarsia.privacy.suppression import Cells, Suppression
-from intarsia.protocol import Failure, Reply, Request, StudyTerms, tag_of
+from intarsia.privacy.record import Record
+from intarsia.privacy.suppression import Suppression
+from intarsia.protocol import Failure, Labelled, Reply, Request, StudyTerms, tag_of
 from intarsia.protocol.catalogue import fields_of, paths_of, requests, rows_behind
 from intarsia.protocol.wire import Part
 
@@ -35,11 +34,10 @@ S = TypeVar("S", bound=Part)
 
 @dataclass
 class Context:
-    """What the steps need beside the reply: the policy, the request, the table's counts and what was suppressed so far."""
+    """What the steps need beside the reply: the policy, the request, and what was suppressed so far."""
 
     policy: ReleasePolicy
     request: Request
-    cells: Cells
     suppressed: Counter[str] = field(default_factory=Counter)
     journal: Journal | None = None
 
@@ -56,8 +54,9 @@ class Pipeline:
         journal: Journal | None = None,
         steps: Sequence[Step] | None = None,
         terms: StudyTerms | None = None,
+        record: Record | None = None,
     ) -> None:
-        self.policy = policy
+        self.policy, self.record = policy, record
         self.suppression = Suppression(policy)
         self._steps = STEPS if steps is None else steps
         self._journal = journal
@@ -76,9 +75,9 @@ class Pipeline:
         self.suppression.start_request()
         self._admission.admit(request)
 
-    def release(self, request: Request, reply: Reply, cells: Cells) -> Reply:
-        """Return what may leave of a reply about a table with these counts, after it was written to the journal."""
-        context = Context(self.policy, request, cells, self.suppression.counts, self._journal)
+    def release(self, request: Request, reply: Reply) -> Reply:
+        """Return what may leave of a reply, after it was written to the journal."""
+        context = Context(self.policy, request, self.suppression.counts, self._journal)
         for step in self._steps:
             reply = step(context, reply)
         return reply
@@ -88,26 +87,6 @@ class Pipeline:
         if self._journal is not None:
             self._journal.write_reply(failure, request if isinstance(request, Request) else None)
         return failure
-
-
-def suppress(context: Context, reply: Reply) -> Reply:
-    """Suppress small clusters and entries, wherever the reply has sizes of clusters that the coordinator chose."""
-    return mapped(reply, lambda part: _without_small(context, part) if part.hides_small else part)
-
-
-def _without_small(context: Context, part: Any) -> Any:
-    fewest, cells, sizes, counts = context.policy.min_cluster_size, context.cells, part.sizes, part.counts
-    hidden = hidden_sizes(sizes, fewest, cells.n_rows - int(sizes.sum()))
-    context.suppressed["clusters"] += int(hidden.sum())
-    if counts is None:
-        return msgspec.structs.replace(part, sizes=np.where(hidden, 0, sizes))
-    hidden_cells = hidden_entries(counts, cells.filled, fewest, np.repeat(hidden[:, None], counts.shape[1], axis=1))
-    context.suppressed["entries"] += int((hidden_cells & ~hidden[:, None] & (counts > 0)).sum())
-    described = [name for name, fact in part.facts().items() if name == "counts" or fact.rows == "counts"]
-    changed = {name: np.where(hidden_cells, 0.0, getattr(part, name)) for name in described}
-    if part.needs_entries:
-        hidden = hidden | ~(changed["counts"] > 0).any(axis=1)
-    return msgspec.structs.replace(part, sizes=np.where(hidden, 0, sizes), **changed)
 
 
 def round_counts(context: Context, reply: Reply) -> Reply:
@@ -123,9 +102,10 @@ def round_counts(context: Context, reply: Reply) -> Reply:
 
 
 def declare(context: Context, reply: Reply) -> Reply:
-    """State in the reply how much was suppressed."""
-    suppressed = {what: n for what, n in sorted(context.suppressed.items()) if n}
-    return msgspec.structs.replace(reply, suppressed=suppressed)
+    """State in the last reply of a study which number of rows is audited: a policy, which no row changes."""
+    if not isinstance(reply, Labelled):
+        return reply
+    return msgspec.structs.replace(reply, audited=context.policy.min_cluster_size)
 
 
 def check_rows(context: Context, reply: Reply) -> Reply:
@@ -143,11 +123,11 @@ def check_rows(context: Context, reply: Reply) -> Reply:
 def record(context: Context, reply: Reply) -> Reply:
     """Write the reply to the journal."""
     if context.journal is not None:
-        context.journal.write_reply(reply, context.request)
+        context.journal.write_reply(reply, context.request, context.suppressed)
     return reply
 
 
-STEPS: tuple[Step, ...] = (suppress, check_rows, round_counts, declare, record)
+STEPS: tuple[Step, ...] = (check_rows, round_counts, declare, record)
 
 
 def mapped(part: S, change: Callable[[Any], Any]) -> S:

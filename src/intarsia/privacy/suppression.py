@@ -1,36 +1,19 @@
-"""What a release policy suppresses of a table, of local clusters, and of answers about several sets of centroids."""
+"""What a release policy suppresses of a table and of local clusters."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
 
-import msgspec
 import numpy as np
 
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.disclosure import (
-    Crossing,
-    differ_by_few,
-    hidden_entries,
-    hidden_sizes,
-    merged_small,
-    never_alone,
-)
+from intarsia.core.disclosure import merged_small
 from intarsia.core.distances import Extent
 from intarsia.core.grouping.agglomeration import renumber
 from intarsia.core.types import IntArray
 from intarsia.exceptions import TooFewRowsError, quote
 from intarsia.privacy.policy import ReleasePolicy
-from intarsia.protocol import Refined
-
-
-class Cells(NamedTuple):
-    """The number of rows of a table, and the number of observed values of each feature."""
-
-    n_rows: int
-    filled: IntArray
 
 
 class Suppression:
@@ -77,29 +60,16 @@ class Suppression:
             )
         return set(sparse)
 
-    def are_few(self, n_rows: int) -> bool:
-        """Whether there are rows, but fewer than a released number may describe."""
-        return 0 < n_rows < self.fewest
-
-    def gathers(self, outside: int) -> bool:
-        """Whether rows outside all local clusters must be counted with their nearest cluster, being few."""
-        return self.policy.small == "merge" and self.are_few(outside)
-
-    def settle(
-        self, sizes: IntArray, outside: int, extent: Extent, centroids: Callable[[], MaskedCentroids]
-    ) -> IntArray:
+    def settle(self, sizes: IntArray, extent: Extent, centroids: Callable[[], MaskedCentroids]) -> IntArray:
         """Return the released cluster that each local cluster becomes, −1 if it is suppressed.
 
-        Small clusters are merged into the nearest, or suppressed ("withhold"). ``outside`` rows are in no cluster: noise,
-        and rows that were not clustered. Where they are too few, the number of all rows less those of the clusters would
-        disclose them: "withhold" suppresses the smallest cluster with them, "merge" counts each of them with the nearest
-        cluster (see :meth:`gathers`). ``centroids`` is called only if clusters are merged.
+        Small clusters are merged into the nearest, or suppressed ("withhold"). ``centroids`` is called only if clusters are
+        merged.
         """
-        gathered = self.policy.small == "merge" or not self.are_few(outside)
-        if not len(sizes) or (sizes.min() >= self.fewest and gathered):
+        if not len(sizes) or sizes.min() >= self.fewest:
             return np.arange(len(sizes))
         if self.policy.small == "withhold":
-            released = np.where(hidden_sizes(sizes, self.fewest, outside), -1, np.arange(len(sizes)))
+            released = np.where(sizes < self.fewest, -1, np.arange(len(sizes)))
         else:
             released = merged_small(centroids(), sizes, extent, self.fewest)
         inside = released >= 0
@@ -111,49 +81,3 @@ class Suppression:
         released[inside] = renumber(released[inside])
         self.counts["clusters"] += len(sizes) - (int(released.max()) + 1)
         return released
-
-    def hide(self, centroids: MaskedCentroids, totals: IntArray) -> MaskedCentroids:
-        """Return the centroids without entries that describe too few of a column's ``totals`` observed values."""
-        few = hidden_entries(centroids.counts, totals, self.fewest)
-        self.counts["entries"] += int(few.sum())
-        return MaskedCentroids.of(centroids.values, np.where(few, 0.0, centroids.counts)) if few.any() else centroids
-
-    def apart(
-        self, parts: Sequence[Refined], crossing: Callable[[int, int], Crossing], cells: Cells
-    ) -> tuple[Refined, ...]:
-        """Return answers about several sets of centroids such that no two clusters differ by only a few rows.
-
-        A cluster may have the same rows as one of an earlier set, or quite different ones. Where fewer rows than the policy
-        requires are in only one of the two, their difference would be a sum over these rows: the answer about the earlier
-        cluster is then repeated in the place of the later one. If that were the only such cluster, all the others would
-        disclose it, so that the next smallest is suppressed. Entries that differ by few values are suppressed likewise.
-        ``crossing(later, earlier)`` compares the clusters of two sets.
-        """
-        released: list[Refined] = []
-        for at, part in enumerate(parts):
-            few = np.zeros(part.counts.shape, dtype=np.bool_)
-            instead = np.full((len(part.sizes), 2), -1, dtype=np.intp)  # an earlier set, and one of its clusters
-            for n, earlier in enumerate(released if self.fewest > 1 else ()):  # otherwise nothing is too few
-                similar, similar_entries = differ_by_few(crossing(at, n), earlier.sizes, earlier.counts, self.fewest)
-                few |= similar_entries
-                new = (similar >= 0) & (instead[:, 0] < 0)
-                instead[new, 0], instead[new, 1] = n, similar[new]
-            hidden = never_alone(part.sizes[:, None], instead[:, :1] >= 0)[:, 0]
-            few = never_alone(part.counts, few | hidden[:, None])
-            self.counts["clusters"] += int((hidden & (part.sizes > 0)).sum())
-            self.counts["entries"] += int((few & ~hidden[:, None] & (part.counts > 0)).sum())
-            counts, values = (np.where(few, 0.0, numbers) for numbers in (part.counts, part.values))
-            kept = msgspec.structs.replace(part, values=values, counts=counts, sizes=np.where(hidden, 0, part.sizes))
-            released.append(_with_earlier(kept, released, instead, cells))
-        return tuple(released)
-
-
-def _with_earlier(part: Refined, released: Sequence[Refined], instead: IntArray, cells: Cells) -> Refined:
-    """Return the answer with earlier clusters in the place of some, unless that makes more rows than there are."""
-    values, counts, sizes = part.values.copy(), part.counts.copy(), part.sizes.copy()
-    for k in np.flatnonzero(instead[:, 0] >= 0):
-        earlier, j = released[instead[k, 0]], instead[k, 1]
-        values[k], counts[k], sizes[k] = earlier.values[j], earlier.counts[j], earlier.sizes[j]
-    if sizes.sum() > cells.n_rows or (counts.sum(axis=0) > cells.filled).any():
-        return part
-    return msgspec.structs.replace(part, values=values, counts=counts, sizes=sizes)

@@ -24,6 +24,7 @@ from intarsia.protocol.wire import Exchange, Message, Part, Reply, Request, deco
 _NUMBER = 8  # bytes
 _EXCHANGES = [DESCRIBE, SUMMARIZE, REFINE, LABEL, ASSIGN]
 SUPPRESSED = {
+    "something": "what the release policy changed or suppressed is in the participant's journal only",
     "columns": "columns with too few observed values, suppressed",
     "levels": "levels that too few rows have, treated as missing values",
     "clusters": "clusters with too few rows, merged or suppressed",

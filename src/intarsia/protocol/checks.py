@@ -60,10 +60,19 @@ def check_levels(levels: Mapping[str, Sequence[str]]) -> None:
 
 
 def check_centroids(values: Array, counts: Array, sizes: Array) -> None:
-    """Counts must be counts of at most all rows of a cluster, and entries with a count must be moderate numbers."""
+    """Counts must be counts, of clusters with rows, and entries with a count must be moderate numbers.
+
+    A cluster may count a few more values of a feature than rows: a participant tells values that are too few for a sum of
+    their own with another cluster than their row (:mod:`intarsia.privacy.audit`).
+    """
     require(are_counts(counts), "counts must be whole numbers from 0")
     require(values.dtype.kind == "f" and is_bounded(values[counts > 0]), "centroids must be finite numbers")
-    require((counts <= sizes[:, None]).all(), "a cluster must not have more values of a feature than rows")
+    require((counts[sizes == 0] == 0).all(), "a cluster without rows must not have values")
+
+
+def check_values(counts: Array, n_rows: int) -> None:
+    """All clusters together must not have more values of a feature than there are rows: counts are weights."""
+    require((counts.sum(axis=0) <= n_rows).all(), "there must not be more values of a feature than rows")
 
 
 def _is_name(text: str) -> bool:

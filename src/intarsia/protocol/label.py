@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
 from intarsia.exceptions import ProtocolError
-from intarsia.protocol.checks import are_sizes, check_centroids, is_bounded, require
+from intarsia.protocol.checks import MOST_ROWS, are_sizes, check_centroids, check_values, is_bounded, require
 from intarsia.protocol.facts import Fact, count
 from intarsia.protocol.parts import Centres, CommonColumns, Gaussians, key_of
 from intarsia.protocol.terms import GROUPED, LIKELIEST, StudyTerms, departure
@@ -66,16 +66,19 @@ class Assign(Request, frozen=True, tag="query.assign"):
 class Labelled(Reply, frozen=True, tag="reply.labelled"):
     """The number of rows in each global cluster and, after "label", the spread of their values around its centroid."""
 
-    hides_small: ClassVar[bool] = True
-
     sizes: Annotated[Array, count("rows in each global cluster")]
     counts: Annotated[Array | None, count("observed values of each global cluster and feature")] = None
     squares: Annotated[
         Array | None, Fact("sum of squared deviations of these values from the centroid", rows="counts")
     ] = None
 
+    audited: Annotated[
+        int, Fact("smallest number of rows in any group whose sums follow from all that was told; 1: not audited")
+    ] = 1
+
     def check(self) -> None:
         """Sizes must be sizes; counts and squares must fit them."""
+        require(1 <= self.audited < MOST_ROWS, "the audited number of rows must be at least 1")
         require(self.sizes.ndim == 1 and are_sizes(self.sizes), "sizes must be whole numbers from 0")
         require((self.counts is None) == (self.squares is None), "counts and sums of squares must come together")
         if self.counts is not None and self.squares is not None:
@@ -89,6 +92,8 @@ class Labelled(Reply, frozen=True, tag="reply.labelled"):
         """There must be a size for each cluster, and not more rows in clusters than the participant has."""
         fits = self.sizes.shape == (n_clusters,) and are_sizes(self.sizes, n_rows)
         require(fits, f"there must be {n_clusters} sizes, and not more rows in clusters than in all")
+        if self.counts is not None:
+            check_values(self.counts, n_rows)
 
     def spread(self, n_clusters: int, n_features: int) -> tuple[Array, Array]:
         """Return counts and sums of squares, which must be there for each cluster and feature."""

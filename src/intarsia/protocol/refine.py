@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
-from intarsia.protocol.checks import are_counts, are_sizes, check_centroids, require
+from intarsia.protocol.checks import are_counts, are_sizes, check_centroids, check_values, require
 from intarsia.protocol.facts import ALLOW_CROSSWISE, Fact, Need, count
 from intarsia.protocol.parts import Centres, CommonColumns, key_of
 from intarsia.protocol.terms import StudyTerms, departure
@@ -78,9 +78,6 @@ class Refine(Request, frozen=True, tag="query.refine"):
 class Refined(Part, frozen=True):
     """Refined centroids in the order of the global ones, and the number of rows behind each, which may be 0."""
 
-    hides_small: ClassVar[bool] = True
-    needs_entries: ClassVar[bool] = True
-
     values: Annotated[Array, Fact("centroids after local iterations: means over rows", rows="counts")]
     counts: Annotated[Array, count("observed values behind each entry")]
     sizes: Annotated[Array, count("rows behind each centroid")]
@@ -113,6 +110,7 @@ class Refinement(Reply, frozen=True, tag="reply.refinement"):
         """Clusters must not have more rows than the participant: counts are weights, and could outweigh all others."""
         for part in self.refined:
             require(are_sizes(part.sizes, n_rows), "there must not be more rows in clusters than in all")
+            check_values(part.counts, n_rows)
 
     def differences(self, before: Self | None) -> Iterator[int]:
         """The means and counts of two rounds are two sums; their difference is a sum over the rows that changed cluster."""

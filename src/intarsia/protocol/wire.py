@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import prod
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -29,15 +29,7 @@ _LETTER = {"f": b"f", "i": b"i", "b": b"b"}
 
 
 class Part(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
-    """The base class of what messages contain beside numbers, names and arrays.
-
-    ``hides_small`` says that its ``sizes`` (rows of each cluster) and ``counts`` (values of each cluster and feature) are
-    suppressed where they are small, with all fields that have these rows behind them; ``needs_entries``, that a cluster
-    without any entry is suppressed as well.
-    """
-
-    hides_small: ClassVar[bool] = False
-    needs_entries: ClassVar[bool] = False
+    """The base class of what messages contain beside numbers, names and arrays."""
 
     @classmethod
     def facts(cls) -> Mapping[str, Fact]:
@@ -100,10 +92,6 @@ class Request(Message, frozen=True):
 
 class Reply(Message, frozen=True, kw_only=True):
     """The base class of what a participant sends to the coordinator: the answer to a request, or a failure."""
-
-    suppressed: Annotated[dict[str, int], Fact("how much the participant's release policy suppressed")] = msgspec.field(
-        default_factory=dict
-    )
 
     def check(self) -> None:
         """Raise a ProtocolError if the fields do not fit each other."""

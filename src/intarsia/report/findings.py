@@ -28,6 +28,7 @@ FEW_MISSING, MANY_MISSING = 0.1, 0.3  # docs/evidence.md has no measurements bey
 STILL_MOVING = 0.01  # of the extent
 OUTLIER = 100.0  # times the range of all other centroids
 
+_AUDIT = "A release policy with a minimum number of rows audits what is told."
 _ASK = "Ask the data protection officer if participants do not trust each other or the coordinator."
 
 
@@ -357,18 +358,27 @@ def _few_rows(releases: Sequence[Release]) -> Iterator[Finding]:
 
 
 def _differences(run: RunRecord) -> Iterator[Finding]:
+    """What can be subtracted, as the participants audited it; a run that was not audited never gets a green light."""
+    about = "What sums of one participant can be subtracted to"
+    told = {sent.participant for sent in run.sent if sent.message.startswith("reply.")}
+    not_audited = sorted(name for name in told if run.audited.get(name, 1) == 1)
+    if told and not not_audited:
+        fewest = min(run.audited[name] for name in told)
+        state = State.GOOD if fewest >= FEW_ROWS else State.CAUTION
+        seen = (
+            "Every participant audits all that it ever told: whatever is subtracted from whatever is a sum over at least "
+            f"{counted(fewest, 'row')}."
+        )
+        yield Finding(about, state, seen, "" if state is State.GOOD else f"{_ASK} {_AUDIT}")
+        return
     if not run.differences:
         return
-    about = "Sums of successive rounds differ by several rows"
     name = min(run.differences, key=lambda who: run.differences[who])
-    fewest = run.differences[name]
-    if fewest >= FEW_ROWS:
-        yield Finding(about, State.GOOD, f"Two sums of a participant differ by at least {fewest} rows.")
-        return
     yield Finding(
         about,
         State.CAUTION,
-        f"Two sums that left {name!r}, of successive rounds or of all rows and those in clusters, differ by "
-        f"{counted(fewest, 'row')}: whoever has both sums can subtract one from the other.",
-        f"{_ASK} Fewer rounds reveal less.",
+        f"{counted(len(not_audited), 'participant')} did not audit what they told. Two sums that left {name!r}, of "
+        f"successive rounds or of all rows and those in clusters, differ by {counted(run.differences[name], 'row')}: "
+        "whoever has both sums can subtract one from the other, and more sums may tell of fewer rows.",
+        f"{_ASK} {_AUDIT}",
     )

@@ -161,9 +161,9 @@ class Sent:
 
 @dataclass(frozen=True)
 class Suppressed:
-    """What a participant's release rules suppressed in one type of message: columns, levels, clusters or entries.
+    """That a participant's release policy changed or suppressed something; how much, only the participant knows.
 
-    ``most`` is the largest number in any one message.
+    Files of older versions say what (columns, levels, clusters or entries), and the largest number in any one message.
     """
 
     participant: str
@@ -177,7 +177,9 @@ class RunRecord:
     """How a result was computed: settings, seed, versions, exchanges and notes. It contains no content of messages.
 
     ``differences`` are, by participant, the smallest number of rows by which two of its sums differ (of successive rounds,
-    or of all rows and those in clusters). ``absent`` are, by participant, the phases that went on without it.
+    or of all rows and those in clusters). ``audited`` are, by participant, the smallest number of rows in any group whose
+    sums follow from all that it told, 1 if it did not audit that. ``absent`` are, by participant, the phases that went on
+    without it.
     """
 
     method: str
@@ -191,6 +193,7 @@ class RunRecord:
     notes: tuple[str, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     differences: Mapping[str, int] = field(default_factory=dict)
+    audited: Mapping[str, int] = field(default_factory=dict)
     absent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 

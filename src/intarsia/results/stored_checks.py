@@ -169,6 +169,7 @@ def _wrong_run(run: RunRecord, participants: set[str]) -> Iterator[str]:
         *(sent.participant for sent in run.sent),
         *(part.participant for part in run.suppressed),
         *run.differences,
+        *run.audited,
     }
     for exchange in run.exchanges:
         for by_name in (exchange.seconds, exchange.bytes_in, exchange.bytes_out):
@@ -184,7 +185,7 @@ def _wrong_run(run: RunRecord, participants: set[str]) -> Iterator[str]:
     if unknown := phases - {exchange.phase for exchange in exchanges()}:
         yield f"the record of the run mentions {len(unknown)} unknown phases"
     few = (entry.fewest_rows for entry in run.sent)
-    if not all(n is None or 0 <= n <= MOST_ROWS for n in (*few, *run.differences.values())):
+    if not all(n is None or 0 <= n <= MOST_ROWS for n in (*few, *run.differences.values(), *run.audited.values())):
         yield f"numbers of rows in the record of the run must be between 0 and {MOST_ROWS}"
     counts = (count for entry in run.sent for count in (entry.times, entry.withheld, entry.entries, entry.n_bytes))
     if not all(0 <= count < LARGEST for count in counts) or not 0 <= run.seconds < LARGEST:

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple, TypeVar
 
 from intarsia._version import __version__
-from intarsia.protocol import Failure, Reply, Request, encode, tag_of
+from intarsia.protocol import Failure, Labelled, Reply, Request, encode, tag_of
 from intarsia.protocol.catalogue import differences, fields_of, rows_behind
 from intarsia.results.outcome import Exchange, RoundInfo, RunRecord, Sent, Suppressed
 from intarsia.runtime.contract import Watcher
@@ -51,6 +51,7 @@ class Recorder:
         self._suppressed: dict[tuple[str, str, str], int] = {}
         self._last: dict[tuple[str, type[Reply]], Reply] = {}
         self._differences: dict[str, int] = {}
+        self._audited: dict[str, int] = {}
 
     def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
         """Record the beginning of an exchange."""
@@ -67,9 +68,10 @@ class Recorder:
             exchange.seconds[name] = seconds
         exchange.bytes_out[name] = len(encode(reply))
         self._count(name, reply, rows_behind(reply))
-        for kind, n in reply.suppressed.items():
-            key = (name, tag_of(reply), kind)
-            self._suppressed[key] = max(n, self._suppressed.get(key, 0))
+        if isinstance(reply, Labelled):
+            self._audited[name] = min(reply.audited, self._audited.get(name, reply.audited))
+            if reply.audited > 1:
+                self._suppressed[name, tag_of(reply), "something"] = 1
         self._compare(name, reply)
         if self._watcher is not None:
             self._watcher.answered(phase, name, reply, seconds)
@@ -143,6 +145,7 @@ class Recorder:
             notes=tuple(notes),
             suppressed=tuple(Suppressed(*key, most) for key, most in _by_name(self._suppressed)),
             differences=dict(sorted(self._differences.items())),
+            audited=dict(sorted(self._audited.items())),
             absent=self.absent(included),
         )
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.rows import Rows
-from intarsia.core.types import FloatArray, IntArray
+from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import DensityError, SettingError, quote
 
 Parts = Mapping[str, npt.NDArray[Any]]
@@ -89,7 +89,9 @@ class Clustered:
     """A table with a label for each row (negative: in no cluster), and the sizes and centroids of its clusters.
 
     ``released`` are the centroids without the entries that the participant suppresses; densities are fitted to the features
-    that remain. ``categories`` are the features of each one-hot coded column, by the name of the column.
+    that remain. ``categories`` are the features of each one-hot coded column, by the name of the column. ``columns`` has
+    pairs of features and the labels of their values, where these differ from those of the rows
+    (:class:`~intarsia.core.atoms.Told`).
     """
 
     rows: Rows
@@ -99,6 +101,15 @@ class Clustered:
     released: MaskedCentroids
     names: Sequence[str]
     categories: Mapping[str, IntArray] = field(default_factory=dict)
+    columns: tuple[tuple[IntArray, IntArray], ...] = ()
+
+    @property
+    def in_columns(self) -> BoolArray:
+        """Which features have labels of their own."""
+        result = np.zeros(len(self.names), dtype=np.bool_)
+        for features, _ in self.columns:
+            result[features] = True
+        return result
 
     def parts(self) -> Iterator[Part]:
         """Read the table once and yield, piece by piece, the rows of each cluster in arrays that may be overwritten."""

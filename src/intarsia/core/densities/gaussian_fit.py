@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh
 
+from intarsia.core.atoms import Told, told_sums
 from intarsia.core.densities.base import Clustered, Density, Family, Parts, is_bounded
 from intarsia.core.densities.gaussian import Gaussian
 from intarsia.core.distances import LARGEST
@@ -47,8 +48,9 @@ class GaussianFamily(Family):
     def fit(self, clusters: Clustered, density: str) -> list[Density]:
         """Fit a Gaussian to each cluster."""
         released, sizes, counts = clusters.released, clusters.sizes, clusters.centroids.counts
+        apart = clusters.in_columns  # products of features whose values have different labels are over other rows
         ranks = [
-            rank_of(density, int(n), int(features.sum()), complete=bool((count[features] == n).all()))
+            rank_of(density, int(n), int(features.sum()), complete=bool(((count == n) & ~apart)[features].all()))
             for n, features, count in zip(sizes, released.seen, counts, strict=True)
         ]
         correlated = [k for k, rank in enumerate(ranks) if rank]
@@ -56,6 +58,9 @@ class GaussianFamily(Family):
         squares, products = _sums(clusters, correlated[:at_once])
         for start in range(at_once, len(correlated), at_once):
             products |= _sums(clusters, correlated[start : start + at_once])[1]
+        if clusters.columns:
+            told = Told(clusters.labels, clusters.columns)
+            squares = told_sums(clusters.rows, told, len(sizes), clusters.centroids.values).squares
         within = squares.sum(axis=0) / np.maximum(counts.sum(axis=0), 1.0)
         fitted: list[Density] = []
         for k, rank in enumerate(ranks):
