@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from intarsia.exceptions import InputError
+import intarsia
+from intarsia.exceptions import FeatureNameWarning, InputError
 from intarsia.tables.feasibility import check_feasibility
 from intarsia.tables.look_alikes import look_alikes, why_alike
 
@@ -102,3 +104,44 @@ def test_names_are_left_out_by_their_letters_only_if_they_are_not_alike(has):
     for left, right in combinations(names, 2):  # compared one by one
         if why_alike(left, right):
             assert look_alikes({"a": [left], "b": [right]})
+
+
+CYRILLIC = "\N{CYRILLIC SMALL LETTER A}ge"
+
+
+@pytest.mark.parametrize(
+    ("other", "letter"),
+    [
+        (CYRILLIC, "CYRILLIC SMALL LETTER A"),
+        (CYRILLIC.upper(), "CYRILLIC SMALL LETTER A"),
+        ("ag\N{GREEK CAPITAL LETTER EPSILON}", "GREEK SMALL LETTER EPSILON"),
+        ("age\N{ZERO WIDTH SPACE}", "ZERO WIDTH SPACE"),
+    ],
+)
+def test_letters_of_another_alphabet_are_named_whoever_has_them(other, letter):
+    for columns in ({"a": ["age", "x"], "b": [other, "x"]}, {"a": ["age", other], "b": ["x", "age"]}):
+        (pair,) = look_alikes(columns)
+        assert (pair.left, pair.right) == ("age", other)
+        assert pair.why == f"they look the same, but differ by {letter}"
+
+
+def test_words_of_another_alphabet_differ_from_each_other_as_latin_ones_do():
+    assert look_alikes({"a": ["рост"], "b": ["вес"]}) == ()
+    (pair,) = look_alikes({"a": ["рост"], "b": ["Рост"]})
+    assert "case" in pair.why
+
+
+@pytest.mark.parametrize("cluster_them", [intarsia.cluster, check_feasibility])
+def test_participants_whose_names_look_the_same_are_refused(cluster_them):
+    tables = {"age": {"x": [1.0, 2.0, 9.0]}, CYRILLIC: {"x": [1.0, 2.0, 9.0]}}
+    with pytest.raises(
+        InputError, match="names that look the same, .*differ by CYRILLIC SMALL LETTER A. Hint: rename one"
+    ):
+        cluster_them(tables)
+
+
+def test_fit_warns_of_columns_that_look_the_same():
+    rows = np.arange(40) % 2 * 9.0 + np.random.default_rng(0).normal(size=40)
+    tables = {"a": {"age": rows, "x": rows}, "b": {CYRILLIC: rows, "x": rows}}
+    with pytest.warns(FeatureNameWarning, match=r"'age' \(a\) and '.ge' \(b\), with CYRILLIC SMALL LETTER A"):
+        intarsia.cluster(tables, 2, random_state=0)

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from unicodedata import normalize
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from intarsia.core.blocks import by_rows
+from intarsia.core.homoglyphs import skeleton
 from intarsia.core.types import BoolArray, IntArray
 
 
@@ -170,9 +170,9 @@ def _articulations(rows: IntArray, columns: IntArray, n: int) -> set[int]:
 
 
 def near_misses(names_of: Mapping[str, Sequence[str]]) -> list[tuple[str, str, str, str]]:
-    """Return names that differ only by case, blanks or punctuation: (name, participant, other name, its participant).
+    """Return names that differ only by case, blanks, punctuation or letters of other alphabets that look the same.
 
-    They are reported, never treated as equal.
+    Each is (name, participant, other name, its participant). They are reported, never treated as equal.
 
     >>> near_misses({"a": ["Age"], "b": ["age", "sex"]})
     [('Age', 'a', 'age', 'b')]
@@ -181,7 +181,7 @@ def near_misses(names_of: Mapping[str, Sequence[str]]) -> list[tuple[str, str, s
     pairs: dict[tuple[str, str], tuple[str, str, str, str]] = {}
     for participant, names in names_of.items():
         for name in names:
-            plain = "".join(letter for letter in normalize("NFC", name).casefold() if letter.isalnum())
+            plain = "".join(letter for letter in skeleton(name) if letter.isalnum())
             if not plain:
                 continue
             other, owner = first.setdefault(plain, (name, participant))

@@ -11,6 +11,7 @@ import numpy as np
 from intarsia.core.centroids import merge
 from intarsia.core.distances import LARGEST
 from intarsia.core.features import near_misses
+from intarsia.core.homoglyphs import differing_letters, look_the_same
 from intarsia.core.mixture import Mixture, expected, log_memberships
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import MixedKindsError, UnknownFeaturesError, quote
@@ -78,6 +79,8 @@ def known_columns(model: GlobalModel, table: Table) -> Table:
         known = (*model.space.names, *model.levels)
         misses = near_misses({"the model": known, table.owner: unknown})
         hint = "; ".join(f"{c!r} looks like {a!r}" for a, _, c, _ in misses[:3]) or "drop them"
+        if misses and look_the_same(misses[0][0], misses[0][2]):
+            hint += f" ({differing_letters(misses[0][0], misses[0][2])})"
         raise UnknownFeaturesError(
             f"{len(unknown)} of {len(table.given_names)} columns are unknown to the model, which has {len(model.space)}: "
             f"{quote(unknown)}. Hint: {hint}."

@@ -9,6 +9,7 @@ import numpy as np
 
 from intarsia.core.distances import extent_of
 from intarsia.core.features import indicator, indicators, near_misses
+from intarsia.core.homoglyphs import differing_letters, look_the_same
 from intarsia.exceptions import AssumptionWarning, FeatureNameWarning, UnitsWarning, quote
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Outcome
@@ -44,7 +45,9 @@ def _about_names(
             "Hint: check whether they spell the same levels differently."
         )
     alike = [
-        f"{a!r} ({b}) and {c!r} ({d})" for a, b, c, d in near_misses(names_of) if not _in_one_table(a, c, names_of)
+        f"{a!r} ({b}) and {c!r} ({d})" + (f", with {differing_letters(a, c)}" if look_the_same(a, c) else "")
+        for a, b, c, d in near_misses(names_of)
+        if look_the_same(a, c) or not _in_one_table(a, c, names_of)
     ]
     if alike:
         yield (

@@ -1,4 +1,4 @@
-"""Column names that may mean the same: equal but for case, a unit, an abbreviation or a typing error."""
+"""Column names that may mean the same: equal but for case, alphabet, a unit, an abbreviation or a typing error."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
+from intarsia.core.homoglyphs import differing_letters, look_the_same, skeleton
 from intarsia.core.types import BoolArray, IntArray
 
 _MIN_RATIO = 0.85  # of SequenceMatcher: names of five letters or more that differ by one or two
@@ -32,7 +33,7 @@ class Alike:
 
 
 def look_alikes(columns: Mapping[str, Iterable[str]]) -> tuple[Alike, ...]:
-    """Return the pairs of names that may mean the same and that no participant has both of.
+    """Return the pairs of names that may mean the same and that no participant has both of, or that look the same.
 
     >>> [(pair.left, pair.right, pair.why) for pair in look_alikes({"a": ["chol"], "b": ["cholesterol mg/dl", "Age"]})]
     [('chol', 'cholesterol mg/dl', 'one abbreviates the other')]
@@ -51,8 +52,10 @@ def look_alikes(columns: Mapping[str, Iterable[str]]) -> tuple[Alike, ...]:
         apart = owned[k + 1 :] @ owned[k] == 0.0
         pairs.extend(
             Alike(left, tuple(owners[left]), right, tuple(owners[right]), why)
-            for right in (names[k + 1 + at] for at in np.flatnonzero(apart & candidates.after(k)))
-            if (why := why_alike(left, right))
+            for right, are_apart in (
+                (names[k + 1 + at], apart[at]) for at in np.flatnonzero(candidates.after(k, apart))
+            )
+            if (are_apart or look_the_same(left, right)) and (why := why_alike(left, right))
         )
     return tuple(pairs)
 
@@ -73,12 +76,13 @@ class _Candidates:
             np.add.at(self._letters[k], [ord(letter) % _BINS for letter in text], 1)
         self._length = np.array([len(text) for text in joined], dtype=np.intp)
 
-    def after(self, k: int) -> BoolArray:
-        """Return for each name after the k-th whether the two can be alike."""
+    def after(self, k: int, apart: BoolArray) -> BoolArray:
+        """Return for each name after the k-th whether the two can be alike, or look the same if not ``apart``."""
         common = np.minimum(self._letters[k + 1 :], self._letters[k]).sum(axis=1)
         other_length, length = self._length[k + 1 :], self._length[k]
         near = (2 * common >= _MIN_RATIO * (other_length + length)) | (common == np.minimum(other_length, length))
-        return np.asarray((self._bare[k + 1 :] == self._bare[k]) | (near & (self._stem[k + 1 :] != self._stem[k])))
+        other_stem = self._stem[k + 1 :] != self._stem[k]
+        return np.asarray((self._bare[k + 1 :] == self._bare[k]) | (apart & near & other_stem))
 
 
 def _numbered(items: Iterable[Hashable]) -> IntArray:
@@ -92,6 +96,8 @@ def why_alike(left: str, right: str) -> str | None:  # noqa: PLR0911  (one reaso
     left_words, right_words = _words(left), _words(right)
     if not left_words or not right_words:
         return None
+    if left_words == right_words and look_the_same(left, right):
+        return f"they look the same, but differ by {differing_letters(left, right)}"
     if left_words == right_words:
         return "they differ by case, blanks or punctuation"
     left_bare, right_bare = _without_units(left_words), _without_units(right_words)
@@ -118,4 +124,4 @@ def _stem(text: str) -> str:
 
 
 def _words(name: str) -> list[str]:
-    return [word for word in re.split(r"[\W_]+", name.casefold()) if word]
+    return [word for word in re.split(r"[\W_]+", skeleton(name)) if word]

@@ -1,4 +1,4 @@
-"""Column names: how a table states them, and which are refused."""
+"""Names of columns and participants: how a table states them, and which are refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from intarsia.exceptions import DuplicateColumnError, UnnamedColumnError, quote
+from intarsia.core.homoglyphs import differing_letters, first_pair
+from intarsia.exceptions import DuplicateColumnError, InputError, UnnamedColumnError, quote
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pyarrow's name for the index of a pandas table
 
@@ -45,6 +46,15 @@ def check_names(names: Sequence[Any], owner: str) -> None:
         raise DuplicateColumnError(
             f"{len(repeated)} column name(s) of {owner!r} occur more than once: {quote(repeated)}. "
             "Hint: rename or drop the copies."
+        )
+
+
+def check_participants(names: Sequence[str]) -> None:
+    """Raise an error if two participants have names that look the same and are not."""
+    if (pair := first_pair(names)) is not None:
+        raise InputError(
+            f"two participants have names that look the same, {quote(pair)}, but differ by "
+            f"{differing_letters(*pair)}. Hint: rename one."
         )
 
 

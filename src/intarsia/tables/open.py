@@ -24,7 +24,7 @@ from intarsia.tables.frame import (
     read_table,
 )
 from intarsia.tables.missing import settle_missing
-from intarsia.tables.names import column_names, is_valid_text
+from intarsia.tables.names import check_participants, column_names, is_valid_text
 from intarsia.tables.source import Source, as_table, batch_columns, check_columns, format_of, suffixes
 from intarsia.tables.streamed import StreamedTable
 from intarsia.tables.survey import kinds_in, open_stream
@@ -227,6 +227,7 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
             f"{len(repeated)} participant name(s) occur more than once: {quote(repeated)}. "
             "Hint: name them, as in clinic-a=data/a.csv."
         )
+    check_participants(names)
     return dict(pairs)
 
 

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from intarsia.exceptions import InputError, NonNumericError, TableTypeError, quote
 from intarsia.tables.categories import unusable_columns
 from intarsia.tables.frame import is_table
-from intarsia.tables.names import column_names, is_valid_text
+from intarsia.tables.names import check_participants, column_names, is_valid_text
 from intarsia.tables.open import AnyTable, exists, is_openable, open_table
 
 _MOST_ERRORS = 5
@@ -65,6 +65,7 @@ def keyed(tables: Any) -> dict[Hashable, Any]:
         raise InputError(
             f"two participants have the same name: {quote(sorted({n for n in names if names.count(n) > 1}))}."
         )
+    check_participants(names)
     return by_key
 
 
