@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import pkgutil
+import ssl
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from intarsia.exceptions import FederationError, ProtocolError
-from intarsia.federation.flare.engine import check_engine, network_handlers
+from intarsia.exceptions import FederationError, ProtocolError, SettingError
+from intarsia.federation.flare.engine import check_engine, network_handlers, speak_tls_1_3
 from intarsia.protocol import Failure, encode
 from tests.hostile import Hostile
 
 pytest.importorskip("nvflare")
+
+from intarsia.federation.flare.controller import ENDED
+from intarsia.federation.flare.kit import settle_server
+from intarsia.federation.flare.session import fetch
 
 pytestmark = pytest.mark.e2e
 
@@ -77,6 +84,7 @@ class Renamed:
             "DeployProcessor",
         ),
         ("nvflare.private.fed.client.admin_commands.AdminCommands", "commands", [], "AbortCommand"),
+        ("nvflare.fuel.f3.drivers.net_utils", "get_ssl_context", None, "net_utils.get_ssl_context"),
         ("nvflare.private.fed.server.server_runner", "ServerRunner", Renamed, "(using client_is_active)"),
     ],
 )
@@ -86,6 +94,57 @@ def test_an_engine_that_lacks_one_of_them_is_refused(place, name, replacement, m
     with pytest.raises(FederationError, match=r"nvflare 2\.9\.\d+ differs .* missing: ") as error:
         check_engine()
     assert missing in str(error.value)
+
+
+@pytest.fixture
+def parameters(tmp_path):
+    """The parameters of a connection, with certificates of one authority."""
+    pytest.importorskip("cryptography")
+    from intarsia.federation.certificates.authority import Authority
+    from intarsia.federation.study_file import Study
+
+    study = Study("heart", ("a",))
+    authority, found = (
+        Authority.create(study.name),
+        {"scheme": "http", "secure": True, "ca_cert": str(tmp_path / "root")},
+    )
+    (tmp_path / "root").write_bytes(authority.certificate)
+    for side, name in (("server", "server"), ("client", "a")):
+        made = authority.credentials(study, name)
+        for part, content in (("key", made.key), ("cert", made.certificate)):
+            path = tmp_path / f"{side}_{part}"
+            path.write_bytes(content)
+            found[path.name] = str(path)
+    return found
+
+
+def version_between(server, client):
+    """The version of TLS that two contexts agree on, each with the other's certificate."""
+    (to_server, from_client), (to_client, from_server) = [(ssl.MemoryBIO(), ssl.MemoryBIO()) for _ in range(2)]
+    ends = server.wrap_bio(to_server, to_client, server_side=True), client.wrap_bio(to_client, to_server)
+    for _ in range(4):
+        for end in ends:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    assert all(end.getpeercert(binary_form=True) for end in ends)
+    return ends[0].version()
+
+
+def test_only_tls_1_3_is_spoken(parameters, monkeypatch):
+    from nvflare.fuel.f3.drivers import net_utils
+
+    theirs = net_utils.get_ssl_context
+    monkeypatch.setattr(net_utils, "get_ssl_context", theirs)  # restored after the test
+    old = theirs(dict(parameters), False)
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert version_between(theirs(dict(parameters), True), old) == "TLSv1.2"  # what the engine does on its own
+    speak_tls_1_3()
+    speak_tls_1_3()
+    server, site = (net_utils.get_ssl_context(dict(parameters), side) for side in (True, False))
+    assert version_between(server, site) == "TLSv1.3"
+    with pytest.raises(ssl.SSLError):
+        version_between(server, old)
+    assert net_utils.get_ssl_context({"scheme": "http"}, True) is None
 
 
 def test_every_question_that_the_network_registers_is_silenced_whatever_its_name(monkeypatch):
@@ -158,3 +217,24 @@ def test_the_runtime_refuses_what_is_no_reply():
     for _ in range(200):
         with pytest.raises(ProtocolError):
             reply_of(Shareable({MESSAGE: hostile.bomb(encode(Failure(error="InputError", message="no")))}))
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+def test_files_of_the_engine_that_are_nested_too_deeply_are_told(tmp_path):
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "resources.json").write_bytes(DEEP)
+    with pytest.raises(SettingError, match=r"resources\.json cannot be read \(RecursionError\)"):
+        settle_server(tmp_path)
+
+
+def test_a_result_that_cannot_be_read_counts_as_none(tmp_path):
+    class Session:
+        def download_job_result(self, job, folder):
+            (Path(folder) / ENDED).write_bytes(b'{"done": ' + DEEP + b"}")
+            return folder
+
+    ended = fetch(Session(), "job", tmp_path / "model.intarsia", "FINISHED:COMPLETED")
+    assert not ended.done
+    assert "is invalid" in ended.message

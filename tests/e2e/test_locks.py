@@ -231,6 +231,9 @@ def test_a_stranger_without_a_certificate_gets_nothing(federation):
         pass
     context.load_cert_chain(startup / "client.crt", startup / "client.key")
     assert spoken_with(study, context).startswith(b"HTTP/1.1")  # so the question was a fair one
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises((ssl.SSLError, ConnectionResetError)):
+        spoken_with(study, context)
 
 
 def forged(federation, like, keys):

@@ -1,11 +1,13 @@
-"""The folder of a kit: damaged files are told in one sentence."""
+"""The folder of a kit: damaged files are told in one sentence, and who else can enter."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 
 from intarsia.exceptions import InputError, SettingError
-from intarsia.federation.kit_folder import name_of, study_of
+from intarsia.federation.kit_folder import name_of, open_to_others, study_of
 from intarsia.federation.site_settings import read_settings
 from intarsia.federation.study_file import read_study
 
@@ -26,3 +28,23 @@ def test_files_that_are_nested_too_deeply_are_refused(tmp_path):
         read_settings(tmp_path)
     with pytest.raises(InputError, match="more than 20 levels deep"):
         read_study(tmp_path / "study.toml")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are not in the mode")
+def test_a_kit_that_others_can_enter_and_keys_that_they_can_read_are_told(tmp_path):
+    (tmp_path / "startup").mkdir()
+    paths = [tmp_path / "authority.key", tmp_path / "startup" / "client.key"]
+    for path in paths:
+        path.touch(mode=0o600)
+    tmp_path.chmod(0o700)
+    assert open_to_others(tmp_path) == []
+    for mode in (0o750, 0o701, 0o720):
+        tmp_path.chmod(mode)
+        (told,) = open_to_others(tmp_path)
+        assert f"(mode {mode:o})" in told
+        assert "chmod -R go=" in told
+    tmp_path.chmod(0o700)
+    paths[1].chmod(0o640)
+    (told,) = open_to_others(tmp_path)
+    assert "1 private key(s)" in told
+    assert "'startup/client.key'" in told

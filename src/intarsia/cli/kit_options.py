@@ -25,10 +25,11 @@ def engine() -> None:
 
 
 def check_certificates(kit: Path) -> None:
-    """Warn about certificates that expire soon, and refuse those that have expired."""
+    """Warn about certificates that expire soon and keys that others can reach; refuse certificates that have expired."""
     from intarsia.federation.certificates.lifetimes import check_lifetimes
+    from intarsia.federation.kit_folder import open_to_others
 
-    for warning in check_lifetimes(kit):
+    for warning in (*check_lifetimes(kit), *open_to_others(kit)):
         tell(f"Warning: {warning}")
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from intarsia._files import write_atomically
-from intarsia.exceptions import SettingError
+from intarsia.exceptions import SettingError, quote
 from intarsia.federation.study_file import Study
 
 SERVER, ANALYST, AUTHORITY = "server", "analyst", "authority"
 STUDY = "study.json"
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 STARTUP, ROOT = "startup", "rootCA.pem"
 
 
@@ -49,6 +52,26 @@ def name_of(kit: Path) -> str:
         return str(connection["client"]["fqsn"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise SettingError(f"{kit} is not a kit: no file in {STARTUP}/ says whose it is.") from None
+
+
+def open_to_others(kit: Path) -> list[str]:
+    """Return a warning if other users can enter a kit, and one if they can read or change its keys."""
+    if os.name != "posix":  # elsewhere, permissions are not in the mode
+        return []
+    warnings, mode = [], stat.S_IMODE(kit.stat().st_mode)
+    if mode & _OTHERS:
+        warnings.append(
+            f"other users of this machine can enter {kit} (mode {mode:o}), which holds keys, labels or replies. "
+            f"Hint: chmod -R go= {kit}"
+        )
+    keys = [path for path in (*kit.glob("*.key"), *(kit / STARTUP).glob("*.key")) if path.stat().st_mode & _OTHERS]
+    if keys:
+        names = quote(sorted(str(path.relative_to(kit)) for path in keys))
+        warnings.append(
+            f"{len(keys)} private key(s) in {kit} can be read or changed by other users: {names}. "
+            f"Hint: chmod -R go= {kit}, and a new key if one may have been read."
+        )
+    return warnings
 
 
 def install(kit: Path, credentials: Credentials) -> None:

@@ -23,7 +23,7 @@ from intarsia._files import lock, write_atomically
 from intarsia.coordinator import Algorithm
 from intarsia.exceptions import FederationError, IntarsiaError, quote
 from intarsia.federation.flare.attendance import Attendance
-from intarsia.federation.flare.engine import check_engine
+from intarsia.federation.flare.engine import check_engine, speak_tls_1_3
 from intarsia.federation.flare.job import write_job
 from intarsia.federation.flare.session import (
     FINISHED,
@@ -60,6 +60,7 @@ class Driver:
 
     def __init__(self, kit: Path, tell: Callable[[str], None] = lambda _: None) -> None:
         check_engine()
+        speak_tls_1_3()
         self.kit, self.study = kit.resolve(), study_of(kit)
         self._tell, self._last_told = tell, ""
         self._attendance = Attendance(self.study)

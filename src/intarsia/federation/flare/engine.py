@@ -1,7 +1,8 @@
 """The internals of NVIDIA FLARE that we replace or call, a check that they exist, and the locks on what a site answers.
 
-They are no public interface. If one were renamed, most calls would fail, but two would silently do nothing: a network
-question would be answered again (``NetAgent._do_*``), and a killed site would count as connected (``heart_beat_timeout``).
+They are no public interface. If one were renamed, most calls would fail, but three would silently do nothing: a network
+question would be answered again (``NetAgent._do_*``), a killed site would count as connected (``heart_beat_timeout``), and
+TLS 1.2 would be spoken (``get_ssl_context``).
 So every process of a federation calls :func:`check_engine` first, and does not start if one is missing.
 
 The engine checks rights only where its server tells it to. So a site's process and that of a job keep the answers that a run
@@ -11,6 +12,8 @@ needs and drop all others: no shell, no logs, no errors, no settings.
 from __future__ import annotations
 
 import re
+import ssl
+from functools import wraps
 from importlib import import_module, metadata
 from typing import Any, NamedTuple
 
@@ -20,6 +23,7 @@ OLDEST, TOO_NEW = (2, 9), (2, 10)
 SERVER_MODULE = "nvflare.private.fed.app.server.server_train"
 SITE_MODULE = "nvflare.private.fed.app.client.client_train"
 HTTP_DRIVER = "nvflare.fuel.f3.drivers.aio_http_driver"
+NET_UTILS = "nvflare.fuel.f3.drivers.net_utils"
 CELL = "nvflare.fuel.f3.cellnet.cell"
 NET_AGENT = "nvflare.fuel.f3.cellnet.net_agent"
 SITE_REQUESTS = "nvflare.private.fed.client.client_req_processors"
@@ -54,6 +58,9 @@ class Internal(NamedTuple):
 INTERNALS = (
     Internal(HTTP_DRIVER, "MAX_FRAME_SIZE"),
     Internal(HTTP_DRIVER, "AioHttpDriver._websocket_handler", uses="MAX_FRAME_SIZE"),
+    Internal(HTTP_DRIVER, "AioHttpDriver.listen", uses="get_ssl_context"),
+    Internal(HTTP_DRIVER, "AioHttpDriver.connect", uses="get_ssl_context"),
+    Internal(NET_UTILS, "get_ssl_context"),
     Internal(FED_SERVER, "BaseServer.__init__", uses="heart_beat_timeout"),
     Internal(FED_SERVER, "BaseServer.remove_dead_clients", uses="heart_beat_timeout"),
     Internal(SITE_REQUESTS, "ClientRequestProcessors.request_processors"),
@@ -126,6 +133,27 @@ def _names_in(function: Any) -> tuple[str, ...]:
 def _missing_classes(name: str, module: str, needed: frozenset[str]) -> list[str]:
     listed = {type(entry).__name__ for entry in internal(module, name) or ()}
     return [f"{module}.{class_name}" for class_name in sorted(needed - listed)]
+
+
+def speak_tls_1_3() -> None:
+    """Refuse older versions of TLS in this process; the engine's own minimum is 1.2. To be called before it connects.
+
+    The processes of a job are started by the engine, and only connect: to a server that refuses older versions.
+    """
+    from nvflare.fuel.f3.drivers import net_utils
+
+    original = net_utils.get_ssl_context
+    if hasattr(original, "__wrapped__"):
+        return
+
+    @wraps(original)
+    def get_ssl_context(*arguments: Any, **named: Any) -> ssl.SSLContext | None:
+        context: ssl.SSLContext | None = original(*arguments, **named)
+        if context is not None:
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
+        return context
+
+    net_utils.get_ssl_context = get_ssl_context
 
 
 def network_handlers() -> list[str]:

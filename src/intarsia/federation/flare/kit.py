@@ -180,7 +180,12 @@ def _restricted(local: Path, classes: list[str], log_component: str) -> dict[str
 def settle_server(kit: Path) -> None:
     """Put the stores of jobs and snapshots into the kit, wherever it is now; by default they are in a shared folder."""
     path = kit / "local" / "resources.json"
-    resources = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        resources = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise SettingError(
+            f"{path} cannot be read ({type(error).__name__}). Hint: use the copy that came with the kit."
+        ) from None
     state = kit.resolve() / "state"
     state.mkdir(mode=0o700, exist_ok=True)
     resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(state / "snapshots")

@@ -2,8 +2,8 @@
 
 The engine's configuration (:data:`LIMITS`, in every kit) limits messages that come in pieces, and those that we send. One
 piece may hold 2 GiB, a constant of its network driver, which is lowered here. A piece that announces more is refused by its
-first bytes, before memory is reserved for it. The server also stops counting a killed site as connected after
-:data:`GONE_AFTER` seconds instead of ten minutes.
+first bytes, before memory is reserved for it. Connections are TLS 1.3. The server also stops counting a killed site as
+connected after :data:`GONE_AFTER` seconds instead of ten minutes.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def main() -> None:
     which, *arguments = sys.argv[1:]
     engine.check_engine()
     limit_pieces()
+    engine.speak_tls_1_3()
     if which == "server":
         forget_sooner()
     else:
