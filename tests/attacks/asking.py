@@ -17,7 +17,7 @@ from scipy.stats import norm
 from intarsia.core.features import indicators
 from intarsia.participant import Participant
 from intarsia.protocol import Centres, Columns, Describe, Failure, Label, Refine
-from tests.attacks.listening import Heard, Rows, Told, different, feature, sums_told
+from tests.attacks.listening import Heard, Rows, Spied, Spy, Told, different, feature, sums_told
 from tests.attacks.studies import Table
 
 AFAR = 1e5  # Λ
@@ -117,11 +117,12 @@ class Asked(NamedTuple):
 
     messages: list[Any]
     where: Line
+    spied: list[list[Spied]]
 
 
 def ask(participant: Participant, n_clusters: int, n_rounds: int = 20, n_sets: int = 1, seed: int = 0) -> Asked:
     """Cut where the replies so far leave the smallest intervals, within so many rounds."""
-    where, n_cuts = line(participant, seed), n_sets * (n_clusters - 1)
+    spy, where, n_cuts = Spy(participant), line(participant, seed), n_sets * (n_clusters - 1)
     messages: list[Any] = []
     known = [Prefix(-EDGE, 0)]
     cuts = norm.ppf(np.linspace(0, 1, n_cuts + 2)[1:-1]).tolist()
@@ -130,6 +131,7 @@ def ask(participant: Participant, n_clusters: int, n_rounds: int = 20, n_sets: i
         request = refine(where, sets, n_clusters, number)
         reply: Any = participant.handle(request)
         messages.append((request, reply))
+        spy.end_of_message()
         if isinstance(reply, Failure):
             break
         for each, part in zip(sets, reply.refined, strict=True):
@@ -137,7 +139,7 @@ def ask(participant: Participant, n_clusters: int, n_rounds: int = 20, n_sets: i
         known = sorted({one.cut: one for one in known if one.cut < EDGE}.values())
         most = max(*(one.n_rows for one in known), *(int(part.sizes.sum()) for part in reply.refined))
         cuts = next_cuts([*known, Prefix(EDGE, most)], n_cuts)
-    return Asked(messages, where)
+    return Asked(messages, where, spy.spied)
 
 
 def cut_at(participant: Participant, where: Line, rounds: Sequence[Sequence[float]], n_clusters: int) -> list[Any]:
@@ -163,4 +165,4 @@ def asked_sums(messages: Sequence[Any]) -> list[Told]:
 def overheard(asked: Asked, table: Table) -> Heard:
     """The messages of an asker, for the attacks of a listener."""
     nobody = np.full(len(next(iter(table.values()))), -1)
-    return Heard(asked.messages, laid_out(table, asked.where), nobody, nobody)
+    return Heard(asked.messages, laid_out(table, asked.where), nobody, nobody, asked.spied)

@@ -24,12 +24,46 @@ class Tap(WireRuntime):
     def __init__(self, participants: Sequence[Participant]) -> None:
         super().__init__(participants)
         self.heard: dict[str, list[tuple[Any, Any]]] = {one.name: [] for one in participants}
+        self.spies = {one.name: Spy(one) for one in participants}
 
     def exchange(self, requests: Mapping[str, Any], on_reply: Any = None) -> dict[str, Any]:
         replies = super().exchange(requests, on_reply)
         for name, reply in replies.items():
             self.heard[name].append((requests[name], reply))
+            self.spies[name].end_of_message()
         return replies
+
+
+class Spied(NamedTuple):
+    """The labels that sums were told over: of rows, and of the values of columns with missing values, in given order."""
+
+    rows: np.ndarray
+    columns: tuple[tuple[np.ndarray, np.ndarray], ...]
+
+    def of_column(self, j: int) -> np.ndarray:
+        return next((labels for features, labels in self.columns if j in features), self.rows)
+
+
+class Spy:
+    """Writes down the labels that a participant's audit lets it tell sums over, message by message."""
+
+    def __init__(self, participant: Participant) -> None:
+        self.spied: list[list[Spied]] = []
+        self._now: list[Spied] = []
+        self._table = participant._table  # no message carries these labels, and no property shows them
+        audit = participant._audit
+        self._tell = audit.tell
+        audit.tell = self.tell  # type: ignore[method-assign]
+
+    def tell(self, *given: Any) -> Any:
+        told, back = self._tell(*given), self._table.in_given_order
+        columns = tuple((features, np.asarray(back(labels))) for features, labels in told.columns)
+        self._now.append(Spied(np.asarray(back(told.rows)), columns))
+        return told
+
+    def end_of_message(self) -> None:
+        self.spied.append(self._now)
+        self._now = []
 
 
 class Heard(NamedTuple):
@@ -39,6 +73,7 @@ class Heard(NamedTuple):
     rows: Rows
     labels: np.ndarray
     local_labels: np.ndarray
+    spied: list[list[Spied]]
 
 
 class Rows(NamedTuple):
@@ -80,6 +115,7 @@ def listen(study: Study, policy: ReleasePolicy | None, seed: int = 0) -> dict[st
             rows_of(study.tables[one.name], tap.heard[one.name]),
             np.asarray(one.labels),
             np.asarray(one.local_labels),
+            tap.spies[one.name].spied,
         )
         for one in participants
     }

@@ -17,8 +17,8 @@ from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent
 from intarsia.core.kmeans import lloyd
 from intarsia.core.rows import ArrayRows, Nearest, means
-from intarsia.protocol import Refinement
-from tests.attacks.listening import Heard, Rows, Squares, Told, squares_told, sums_told
+from intarsia.protocol import Labelled, LocalSummary, Refinement
+from tests.attacks.listening import Heard, Rows, Spied, Squares, Told, squares_told, sums_told
 
 FEWEST = 5
 SOLVED = 1e-6
@@ -51,47 +51,52 @@ def solve_sets(
     single: set[int] = set()
     seen: dict[bytes, tuple[set[int], set[int]]] = {}
     for j in range(rows.values.shape[1]):
-        used = [(one, at) for one, at in sums if one.counts[j] > 0]
-        around = [(one, at) for one, at in second if one.counts[j] > 0]
-        pattern = np.packbits(
-            np.r_[rows.observed[:, j], np.array([one.counts[j] > 0 for one, _ in sums], dtype=bool)]
-        ).tobytes()
+        used = [Equation(sets[at], one.sums[j]) for one, at in sums if one.counts[j] > 0]
+        around = [
+            Equation(sets[at], one.squares[j] - one.counts[j] * one.centre[j] ** 2, one.centre[j])
+            for one, at in second
+            if one.counts[j] > 0
+        ]
+        told_here = np.array([one.counts[j] > 0 for one, _ in sums], dtype=bool)
+        pattern = np.packbits(np.r_[rows.observed[:, j], told_here]).tobytes()
         if not around and pattern in seen:  # the same equations with other numbers
             few, one_row = seen[pattern]
         else:
-            few, one_row = _column(used, around, sets, rows, j, fewest)
+            few, one_row = solve_column(used, around, rows, j, fewest)
             seen[pattern] = few, one_row
         small |= few
         single |= one_row
     return Solved(frozenset(small), frozenset(single), len(sums) + len(second), len(told) + len(squares))
 
 
-def _column(
-    sums: list[tuple[Told, int]],
-    squares: list[tuple[Squares, int]],
-    sets: np.ndarray,
-    rows: Rows,
-    j: int,
-    fewest: int,
+class Equation(NamedTuple):
+    """A told number about a column: Σ x over some rows, or Σ x² − 2 c Σ x where there is a centre c."""
+
+    members: np.ndarray
+    number: float
+    centre: float | None = None
+
+
+def solve_column(
+    sums: Sequence[Equation], squares: Sequence[Equation], rows: Rows, j: int, fewest: int = FEWEST
 ) -> tuple[set[int], set[int]]:
+    """Return the rows of groups below the minimum whose sums in one column follow, and single rows among them."""
     cells = np.flatnonzero(rows.observed[:, j])
-    history = sets[[at for _, at in sums] + [at for _, at in squares]][:, cells]
-    if not len(history):
+    if not sums and not squares:
         return set(), set()
+    history = np.stack([one.members[cells] for one in (*sums, *squares)])
     _, first, group, sizes = np.unique(history, axis=1, return_index=True, return_inverse=True, return_counts=True)
     group, A = group.reshape(-1), history[:, first].astype(float)
-    told = np.array([one.sums[j] for one, _ in sums])
+    told = np.array([one.number for one in (*sums, *squares)])
+    truth = np.bincount(group, weights=rows.values[cells, j], minlength=len(sizes))
     if squares:
         upper, lower = A[: len(sums)], A[len(sums) :]
-        centre = np.array([one.centre[j] for one, _ in squares])
+        centre = np.array([one.centre for one in squares])
         A = np.block([[upper, np.zeros_like(upper)], [-2.0 * centre[:, None] * lower, lower]])
-        told = np.r_[told, [one.squares[j] - one.counts[j] * one.centre[j] ** 2 for one, _ in squares]]
+        truth = np.r_[truth, np.bincount(group, weights=rows.values[cells, j] ** 2, minlength=len(sizes))]
     u, s, vt = np.linalg.svd(A, full_matrices=False)
     keep = s > s.max() * 1e-10
     u, s, vt = u[:, keep], s[keep], vt[keep]
-    truth = np.bincount(group, weights=rows.values[cells, j], minlength=len(sizes))
-    if squares:
-        truth = np.r_[truth, np.bincount(group, weights=rows.values[cells, j] ** 2, minlength=len(sizes))]
     solution = vt.T @ ((u.T @ told) / s)
     few, single = set(), set()
     for members in _solvable(vt, np.tile(sizes, 2) if squares else sizes, len(sizes), fewest):
@@ -100,6 +105,66 @@ def _column(
             few |= set(which.tolist())
             single |= set(which.tolist()) if len(which) == 1 else set()
     return few, single
+
+
+def solve_recorded(heard: Heard, fewest: int = FEWEST) -> Solved:
+    """Return what follows for whoever knows the very labels that each sum was told over, column by column.
+
+    A participant with rules does not tell sums over nearest centroids; a spy at its audit has written the labels down.
+    """
+    small: set[int] = set()
+    single: set[int] = set()
+    known = n_told = 0
+    for j in range(heard.rows.values.shape[1]):
+        sums: list[Equation] = [
+            Equation(np.ones(len(heard.rows.values), dtype=bool), total) for total in _total(heard, j)
+        ]
+        squares: list[Equation] = []
+        for spied, part, centres in _spied_parts(heard):
+            labels = spied.of_column(j)
+            for k in np.flatnonzero((part.sizes > 0) & (part.counts[:, j] > 0)):
+                n_told += 1
+                for equation in _equations(labels, int(k), part, centres, heard.rows, j):
+                    (sums if equation.centre is None else squares).append(equation)
+                    known += 1
+                    break
+        few, one_row = solve_column(sums, squares, heard.rows, j, fewest)
+        small |= few
+        single |= one_row
+    return Solved(frozenset(small), frozenset(single), known, n_told)
+
+
+def _total(heard: Heard, j: int) -> list[float]:
+    return [one.sums[j] for one in sums_told(heard.messages) if one.source == "moments" and one.counts[j] > 0]
+
+
+def _spied_parts(heard: Heard) -> Iterable[tuple[Spied, Any, np.ndarray | None]]:
+    """Yield the labels behind each told part of a reply, the part, and the centres of its squares."""
+    for (request, reply), spied in zip(heard.messages, heard.spied, strict=True):
+        if isinstance(reply, Refinement):
+            yield from ((labels, part, None) for labels, part in zip(spied, reply.refined, strict=bool(spied)))
+        elif isinstance(reply, LocalSummary) and request.columns is not None and spied:
+            yield spied[-1], reply, None
+        elif isinstance(reply, Labelled) and reply.squares is not None and spied:
+            yield spied[-1], reply, request.centres.values
+
+
+def _equations(
+    labels: np.ndarray, k: int, part: Any, centres: np.ndarray | None, rows: Rows, j: int
+) -> Iterable[Equation]:
+    """Yield the equation of a told cluster, whichever number it has in the labels, if the numbers are really those."""
+    for number in [k, *(n for n in np.unique(labels) if n not in {k, -1})]:
+        members = (labels == number) & rows.observed[:, j]
+        if members.sum() != part.counts[k, j]:
+            continue
+        x = rows.values[members, j]
+        if centres is None:
+            told, true = part.values[k, j] * part.counts[k, j], x.sum()
+        else:
+            told, true = part.squares[k, j], np.square(x - centres[k, j]).sum()
+        if abs(told - true) < 1e-7 * (1.0 + np.abs(x).sum()):
+            c = None if centres is None else float(centres[k, j])
+            yield Equation(labels == number, told if c is None else told - len(x) * c**2, c)
 
 
 def _solvable(vt: np.ndarray, sizes: np.ndarray, n_groups: int, fewest: int) -> Iterable[list[int]]:

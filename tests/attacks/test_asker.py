@@ -50,7 +50,7 @@ def test_cuts_whose_groups_all_differ_by_five_rows_isolate_a_row(policy):
     where = line(participant)
     order = np.sort(laid_out(table, where).values @ where.u)
     cuts = [[(order[n - 1] + order[n]) / 2 for n in behind] for behind in ((10, 20, 30), (15, 21, 36))]
-    asked = Asked(cut_at(participant, where, cuts, 4), where)
+    asked = Asked(cut_at(participant, where, cuts, 4), where, [])
     solved = solve(overheard(asked, table))
     assert len(solved.single) == (1 if policy is None else 0)
     assert len(solved.rows) == (1 if policy is None else 0)
@@ -111,7 +111,7 @@ def test_all_messages_of_several_runs_together():
         table, _, _ = targets(300, 6, 10, 0)
         participant = participant_of(table, "a", policy)
         first, second = (ask(participant, 4, n_rounds=10, seed=seed) for seed in (0, 1))
-        heard = overheard(Asked([*first.messages, *second.messages], first.where), table)
+        heard = overheard(Asked([*first.messages, *second.messages], first.where, []), table)
         told = different(sums_told([pair for pair in heard.messages if not isinstance(pair[1], Failure)]))
         solved = solve_sets(told, [], rounds(heard), heard.rows)
         assert bool(solved.rows) == (policy is None)
