@@ -8,6 +8,7 @@ follows from what was told if and only if e_g is in the row space of A. Sums of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,13 +122,12 @@ def solve_recorded(heard: Heard, fewest: int = FEWEST) -> Solved:
         ]
         squares: list[Equation] = []
         for spied, part, centres in _spied_parts(heard):
-            labels = spied.of_column(j)
             for k in np.flatnonzero((part.sizes > 0) & (part.counts[:, j] > 0)):
                 n_told += 1
-                for equation in _equations(labels, int(k), part, centres, heard.rows, j):
+                possible = (_equations(one.of_column(j), int(k), part, centres, heard.rows, j) for one in spied)
+                if (equation := next(chain.from_iterable(possible), None)) is not None:
                     (sums if equation.centre is None else squares).append(equation)
                     known += 1
-                    break
         few, one_row = solve_column(sums, squares, heard.rows, j, fewest)
         small |= few
         single |= one_row
@@ -138,15 +138,15 @@ def _total(heard: Heard, j: int) -> list[float]:
     return [one.sums[j] for one in sums_told(heard.messages) if one.source == "moments" and one.counts[j] > 0]
 
 
-def _spied_parts(heard: Heard) -> Iterable[tuple[Spied, Any, np.ndarray | None]]:
-    """Yield the labels behind each told part of a reply, the part, and the centres of its squares."""
+def _spied_parts(heard: Heard) -> Iterable[tuple[Sequence[Spied], Any, np.ndarray | None]]:
+    """Yield the labels of a message, each part of it that they are behind, and the centres of its squares."""
     for (request, reply), spied in zip(heard.messages, heard.spied, strict=True):
         if isinstance(reply, Refinement):
-            yield from ((labels, part, None) for labels, part in zip(spied, reply.refined, strict=bool(spied)))
-        elif isinstance(reply, LocalSummary) and request.columns is not None and spied:
-            yield spied[-1], reply, None
-        elif isinstance(reply, Labelled) and reply.squares is not None and spied:
-            yield spied[-1], reply, request.centres.values
+            yield from ((spied, part, None) for part in reply.refined)
+        elif isinstance(reply, LocalSummary) and request.columns is not None:
+            yield spied, reply, None
+        elif isinstance(reply, Labelled) and reply.squares is not None:
+            yield spied, reply, request.centres.values
 
 
 def _equations(

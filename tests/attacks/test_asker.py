@@ -14,8 +14,6 @@ from tests.attacks.membership import targets, unexplained_misfit
 from tests.attacks.searching import is_a_row, misfit_search, search
 from tests.attacks.solving import rounds, solve, solve_sets
 
-pytest.importorskip("intarsia.privacy.audit")
-
 RULES = ReleasePolicy()
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from intarsia import ReleasePolicy
 from tests.attacks.blind import blind
 from tests.attacks.curious import restricted, sums_of_other
 from tests.attacks.listening import listen
 from tests.attacks.studies import Study
-
-pytest.importorskip("intarsia.privacy.audit")
 
 
 def two(seed, n_rows=300):

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from intarsia import ReleasePolicy
+from intarsia.privacy.record import Record
 from intarsia.protocol import Describe, Failure, Summarize
 from tests.attacks.listening import participant_of
 from tests.attacks.membership import targets
-
-Record = pytest.importorskip("intarsia.privacy.record").Record
 
 SUMMARIZE = Summarize(seed=0, n_clusters=1, n_local_clusters=1, max_local_clusters=1)
 

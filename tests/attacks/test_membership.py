@@ -8,8 +8,6 @@ from intarsia import ReleasePolicy
 from tests.attacks.listening import participant_of
 from tests.attacks.membership import accuracy, accuracy_of_signs, by_min_points, sliding, targets, two_cuts
 
-pytest.importorskip("intarsia.privacy.audit")
-
 N = 100
 
 
@@ -38,7 +36,7 @@ def recognised_by(attack, n_columns, policy, n=N // 2):
 
 
 def test_which_of_two_groups_that_differ_by_a_known_row_is_told_first():
-    assert recognised_by(sliding, 13, ReleasePolicy()) <= 0.55
+    assert recognised_by(sliding, 13, ReleasePolicy(), 30) <= 0.55
 
 
 def test_a_centroid_that_is_ignored_unless_one_more_row_is_behind_it():

@@ -13,8 +13,6 @@ from intarsia.exceptions import DatasetError
 from tests.attacks.measuring import measured
 from tests.attacks.studies import LARGE, SEEDS, STUDIES
 
-pytest.importorskip("intarsia.privacy.audit")
-
 BUILD = Path(__file__).parents[2] / "build"
 LISTENER = ("listener: pairs and peeling", "listener: labels known, groups below 5")
 
