@@ -29,6 +29,7 @@
 
     IntarsiaWarning (a UserWarning)
     ├── AssumptionWarning                   a condition of the method does not hold; the answer may still be good
+    ├── ContradictionWarning                replies of a participant that cannot be about the same rows
     ├── FeatureNameWarning                  column names that look alike but are not the same
     └── UnitsWarning                        some features reach so much farther than others that they decide alone
 
@@ -149,6 +150,10 @@ class IntarsiaWarning(UserWarning):
 
 class AssumptionWarning(IntarsiaWarning):
     """A condition under which the paper expects the right answer does not hold."""
+
+
+class ContradictionWarning(IntarsiaWarning):
+    """Replies of a participant that cannot be about the same rows."""
 
 
 class FeatureNameWarning(IntarsiaWarning):

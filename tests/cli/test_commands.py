@@ -181,6 +181,12 @@ def test_fit_writes_a_study_that_explain_and_predict_read(folder, tmp_path):
     assert pl.read_csv(tmp_path / "new.csv").columns == ["row", "cluster", "margin"]
 
 
+def test_fit_merges_robustly_if_told_so(folder, tmp_path):
+    inside("fit", *FILES, "-k", 2, "-x", "patient", "--merge", "robust", "-o", tmp_path / "study", where=folder)
+    assert json.loads((tmp_path / "study" / "run.json").read_text())["settings"]["merge"] == "robust"
+    assert "'robust'" in inside("fit", *FILES, "--merge", "odd", "-o", tmp_path / "other", where=folder, rc=1).stderr
+
+
 def test_every_kind_of_file_is_read_alike(tmp_path):
     table = pl.DataFrame({"x": [1.5, None, 9.0, 8.5], "y": [1.0, 2.0, 9.0, 9.5], "sex": ["f", "m", "f", None]})
     table.write_csv(tmp_path / "comma.csv")

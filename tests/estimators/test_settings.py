@@ -85,6 +85,8 @@ SETTINGS = [
     ({"max_round": 3}, "no setting 'max_round'.*max_rounds"),
     ({"scale": np.ones(2)}, "scale must be one of.*Got an object of type ndarray"),
     ({"n_rivals": 99}, "n_rivals must be a whole number from 0 to 7"),
+    ({"merge": "median"}, "merge must be one of .'mean', 'robust'.. Got 'median'"),
+    ({"method": "one_shot", "merge": "robust"}, "no setting 'merge'.*belongs to method='federated'"),
     ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, −1 for all cores or None"),
     ({"release": {"a": 5}}, "release must be a ReleasePolicy or None. Got 5 instead"),
     ({"method": "one_shot", "fidelity": "yes"}, "fidelity must be True or False"),

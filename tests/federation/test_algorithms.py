@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import ProtocolError, SettingError
-from intarsia.federation.algorithms import as_json, check_rules, digest_of, from_json
+from intarsia.federation.algorithms import algorithm_of, as_json, check_rules, digest_of, from_json
 from intarsia.federation.study_file import Study
 from intarsia.privacy.policy import ReleasePolicy
 
@@ -49,3 +49,10 @@ def test_a_study_whose_rules_forbid_its_settings_is_refused(method, settings, wh
 def test_more_rounds_than_are_allowed_are_a_warning():
     warning = check_rules(Study("s", ("a", "b"), n_clusters=2, release=ReleasePolicy(max_rounds=3)))
     assert warning.startswith("the study takes up to 20 rounds, and the release rules allow 3")
+
+
+def test_the_merge_of_a_study_travels_with_its_job():
+    study = Study("s", ("a", "b"), "federated", 2, settings={"merge": "robust"})
+    algorithm, described = algorithm_of(study)
+    assert described["merge"] == "robust"
+    assert from_json(as_json(algorithm)).is_robust

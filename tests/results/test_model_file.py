@@ -211,6 +211,8 @@ LIES = {
     "cells below nothing": {"cells": lambda s: -s.cells - 1},
     "numbered participants with names": {"numbered": lambda s: True},
     "strain of a stranger": {"strain": lambda s: {"mallory": 1.0}},
+    "doubts about a stranger": {"doubts": lambda s: {"mallory": {"means": 1.0}}},
+    "doubts below 0": {"doubts": lambda s: {"b": {"means": -1.0}}},
     "strain below 0": {"strain": lambda s: {"b": -1.0}},
     "endless strain": {"strain": lambda s: {"b": float("inf")}},
     "strain that is no number": {"strain": lambda s: {"b": float("nan")}},

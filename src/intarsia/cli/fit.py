@@ -51,6 +51,9 @@ def fit(
     missing: Annotated[
         str | None, typer.Option(help="Missing values: observed (default), impute, drop, error.")
     ] = None,
+    merge: Annotated[
+        str | None, typer.Option(help="How centroids are merged: mean (default), robust (a participant may lie).")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the random numbers (default 0).")] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of processes (default 1; -1: all cores).")] = None,
     config: Annotated[Path | None, typer.Option(help=r"A TOML file with \[participants] and \[settings].")] = None,
@@ -70,7 +73,7 @@ def fit(
     if not given:
         raise InputError("no file was given. Hint: intarsia fit a.csv b.csv -k 3, or --config study.toml.")
     check_free(output, force=force)
-    options = {"scale": scale, "missing": missing, "random_state": seed, "n_jobs": jobs}
+    options = {"scale": scale, "missing": missing, "merge": merge, "random_state": seed, "n_jobs": jobs}
     # an option of the command line overrides the config, and the config the defaults
     settings = DEFAULTS | configured | {name: value for name, value in options.items() if value is not None}
     method, n_clusters = settings.pop("method", "federated"), settings.pop("n_clusters", "auto")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
 import numpy as np
 
-from intarsia.coordinator.gather import checked
 from intarsia.coordinator.local_clusters import LocalClusters, check_comparable_centroids
 from intarsia.coordinator.members import Members
 from intarsia.coordinator.settings import FederatedSettings
@@ -22,6 +21,7 @@ from intarsia.core.grouping.local_centroids import LocalCentroids, by_size
 from intarsia.core.grouping.objective import CentroidObjective
 from intarsia.core.grouping.search import Grouping, SearchOptions
 from intarsia.core.randomness import stream
+from intarsia.core.robust import caps, robust_merge
 from intarsia.core.types import IntArray
 from intarsia.protocol import Centres, Refined
 from intarsia.results.outcome import Aggregation
@@ -31,8 +31,8 @@ from intarsia.results.outcome import Aggregation
 class Candidate:
     """One grouping of the local clusters, with margins, and the global centroids that it has led to so far.
 
-    ``last`` is what each participant refined in the last round, ``merged`` the mean of all; ``misfit`` is how badly the rows
-    fit.
+    ``last`` is what each participant refined in the last round, ``merged`` the mean of all (or, if ``robust``, the median);
+    ``misfit`` is how badly the rows fit.
     """
 
     clusters: LocalClusters
@@ -44,13 +44,25 @@ class Candidate:
     merged: MaskedCentroids | None = None
     last: Mapping[str, Refined] = field(default_factory=dict)
     misfit: float = float("nan")
+    robust: bool = False
 
     def moved(self, settings: FederatedSettings, members: Members, refined: Mapping[str, Refined]) -> Candidate:
         """Return the candidate after a round."""
-        merged = _merge_refined(members, refined, settings.k)
+        merged = _merge_refined(members, refined, settings.k, robust=self.robust)
         centres = blend(self.centres, merged, settings.step_size)
         misfit = sum(reply.misfit for reply in refined.values())
         return replace(self, centres=centres, merged=merged, last=refined, misfit=misfit)
+
+    def said_before(self, members: Members, name: str) -> Refined:
+        """Return what a participant would refine if its rows stayed in their local clusters, from its summary.
+
+        Its misfit is 0 for every candidate, so that it does not decide between them.
+        """
+        local = self.clusters.owner == members.participants.index(name)
+        groups, k = self.groups[local], len(self.centres)
+        part = _features(merge(self.clusters.centroids.take(local), groups, k), members.index(name))
+        sizes = np.bincount(groups, weights=self.clusters.sizes[local], minlength=k).astype(np.intp)
+        return Refined(values=part.values, counts=part.counts, sizes=sizes, misfit=0.0)
 
     def widened(self, d: int) -> Candidate:
         """Return the candidate with more features, which latecomers have.
@@ -70,7 +82,11 @@ class Candidate:
         """Return the global centroids over one participant's features; crosswise, without its part in them."""
         index, extent = members.index(name), self.extent
         centres = _features(self.centres, index)
-        if crosswise and self.merged is not None and name in self.last:
+        if crosswise and self.robust and self.last.keys() - {name}:
+            others = {other: refined for other, refined in self.last.items() if other != name}
+            rest = _features(_merge_refined(members, others, len(centres), robust=True), index)
+            centres = MaskedCentroids.of(np.where(rest.seen, rest.values, centres.values), centres.counts)
+        elif crosswise and self.merged is not None and name in self.last:
             part = MaskedCentroids.of(self.last[name].values, self.last[name].counts)
             centres = without_own(_features(self.merged, index), part, centres)
         return Centres(values=centres.values, known=centres.seen, low=extent.low[index], high=extent.high[index])
@@ -80,23 +96,28 @@ def _features(centroids: MaskedCentroids, index: IntArray) -> MaskedCentroids:
     return MaskedCentroids(centroids.values[:, index], centroids.counts[:, index])
 
 
-def _merge_refined(members: Members, refined: Mapping[str, Refined], n_clusters: int) -> MaskedCentroids:
+def _merge_refined(
+    members: Members, refined: Mapping[str, Refined], n_clusters: int, *, robust: bool
+) -> MaskedCentroids:
     """Return merge( { c_i^a, all i } ) for every a: the new centroids, before α."""
     all_values, all_counts = [], []
     for name, reply in refined.items():
         index = members.index(name)
-        checked(name, reply.check_shape, (n_clusters, len(index)))
         values, counts = np.zeros((n_clusters, len(members.space))), np.zeros((n_clusters, len(members.space)))
         values[:, index], counts[:, index] = reply.values, reply.counts
         all_values.append(values)
         all_counts.append(counts)
     centroids = MaskedCentroids.of(np.concatenate(all_values), np.concatenate(all_counts))
-    return merge(centroids, np.tile(np.arange(n_clusters), len(refined)), n_clusters)
+    return _merge(robust)(centroids, np.tile(np.arange(n_clusters), len(refined)), n_clusters)
+
+
+def _merge(robust: bool) -> Callable[[MaskedCentroids, IntArray, int], MaskedCentroids]:
+    return robust_merge if robust else merge
 
 
 def first_candidates(settings: FederatedSettings, members: Members, clusters: LocalClusters) -> tuple[Candidate, ...]:
     """Return the best grouping, and rivals that the local centroids alone hardly distinguish from it."""
-    local = LocalCentroids(clusters.centroids, clusters.owner, settings.metric)
+    local = LocalCentroids(_weighted(clusters, settings), clusters.owner, settings.metric)
     local.check(settings.k)
     check_comparable_centroids(members, local)
     method = AGGREGATIONS[settings.aggregation].of_centroids
@@ -114,9 +135,19 @@ def first_candidates(settings: FederatedSettings, members: Members, clusters: Lo
             aggregation = replace(
                 aggregation, loss=objective.loss(ordered), runner_up=best.loss, confidence=0.0, overruled=True
             )
-        clear, centres = tuple(margins(objective, ordered).tolist()), merge(clusters.centroids, ordered, settings.k)
-        candidates.append(Candidate(clusters, ordered, local.extent, clear, aggregation, centres))
+        clear = tuple(margins(objective, ordered).tolist())
+        centres = _merge(settings.is_robust)(clusters.centroids, ordered, settings.k)
+        candidate = Candidate(clusters, ordered, local.extent, clear, aggregation, centres, robust=settings.is_robust)
+        candidates.append(candidate)
     return tuple(candidates)
+
+
+def _weighted(clusters: LocalClusters, settings: FederatedSettings) -> MaskedCentroids:
+    """Return the local centroids with the weights by which they are grouped: counts, capped if the merge is robust."""
+    if not settings.is_robust:
+        return clusters.centroids
+    share = caps(clusters.coverage.rows.astype(np.float64))[clusters.owner]
+    return MaskedCentroids(clusters.centroids.values, clusters.centroids.counts * share[:, None])
 
 
 def _fair_rivals(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from intarsia.core.features import FeatureSpace, clashes, components, joint_levels, near_misses
+from intarsia.core.robust import caps
 from intarsia.core.types import IntArray
 from intarsia.exceptions import (
     DisjointFeaturesError,
@@ -26,6 +28,18 @@ class TableColumns(NamedTuple):
     numbers: tuple[str, ...]
     levels: Mapping[str, tuple[str, ...]]
     moments: Moments | None = None
+
+
+def with_capped_moments(tables: Mapping[str, TableColumns], n_rows: Mapping[str, int]) -> dict[str, TableColumns]:
+    """Return the columns with moments in which no participant counts for more rows than the median one."""
+    shares = caps(np.array([n_rows[name] for name in tables], dtype=np.float64)).tolist()
+    capped = {}
+    for (name, table), share in zip(tables.items(), shares, strict=True):
+        moments = table.moments
+        if moments is not None:
+            moments = msgspec.structs.replace(moments, count=moments.count * share, m2=moments.m2 * share)
+        capped[name] = table._replace(moments=moments)
+    return capped
 
 
 def check_kinds(tables: Mapping[str, TableColumns]) -> None:

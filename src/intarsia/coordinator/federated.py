@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from intarsia.coordinator.candidates import first_candidates
-from intarsia.coordinator.columns import check_connected
+from intarsia.coordinator.columns import check_connected, with_capped_moments
+from intarsia.coordinator.consistency import doubts_about_summaries
 from intarsia.coordinator.contract import Step
 from intarsia.coordinator.finishing import AskedLabels, AskedLikeliest, ask_labels, finish, finish_likeliest
 from intarsia.coordinator.forces import attraction, choose_k
@@ -110,7 +111,8 @@ class FederatedAlgorithm(FederatedSettings):
         return Step(state, _summarize(self, members) | roll.ask(self.scale))
 
     def _agree(self, roll: Roll) -> Members:
-        return agree({name: roll.columns(name) for name in roll.described}, self.scale)
+        columns = {name: roll.columns(name) for name in roll.described}
+        return agree(with_capped_moments(columns, roll.n_rows) if self.is_robust else columns, self.scale)
 
     def _with_k(self, number: ChosenNumber | None) -> FederatedSettings:
         return self if number is None else replace(self, n_clusters=number.choice.n_clusters)
@@ -139,8 +141,10 @@ class FederatedAlgorithm(FederatedSettings):
     ) -> Step:
         """Group the local centroids, and start the first round."""
         settings, members = self._with_k(number), _present(members, summaries)
-        candidates = first_candidates(settings, members, _checked_clusters(members, summaries))
-        return self._next_round(Run(members, roll, candidates, number=number))
+        clusters = _checked_clusters(members, summaries)
+        doubts = doubts_about_summaries(members, {name: roll.columns(name) for name in members.participants}, clusters)
+        candidates = first_candidates(settings, members, clusters)
+        return self._next_round(Run(members, roll, candidates, number=number, doubts=doubts))
 
     def _next_round(self, run: Run) -> Step:
         """Ask for a refinement, or for labels when the rounds are over."""

@@ -109,6 +109,7 @@ def _outcome(run: Run, metric: Metric) -> Outcome:
         found=None if number is None else number.choice.found,
         leaves=() if number is None else number.leaves,
         strain=run.outlyingness,
+        doubts=run.doubts,
     )
 
 

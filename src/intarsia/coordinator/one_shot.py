@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from intarsia.coordinator.columns import TableColumns
+from intarsia.coordinator.consistency import doubts_about_summaries
 from intarsia.coordinator.contract import Step
 from intarsia.coordinator.finishing import global_model
 from intarsia.coordinator.forces import Attraction, attraction, choose_k
@@ -124,6 +125,7 @@ class OneShotAlgorithm(OneShotSettings):
             check_comparable(members, clusters.owner, ~np.isnan(attracted.local.forces))
         grouped = self._group(members, clusters, densities, attracted)
         outcome = _outcome(members, clusters, densities, attracted, grouped, self.metric)
+        outcome = replace(outcome, doubts=doubts_about_summaries(members, columns, clusters))
         roll = Roll.of([name for name in asked if name not in summaries])
         return Step(AskedLabels(members, outcome, roll), _assignments(outcome, clusters.owner) | roll.ask(None))
 

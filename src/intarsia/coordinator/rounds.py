@@ -9,16 +9,24 @@ from typing import NamedTuple
 import numpy as np
 
 from intarsia.coordinator.candidates import Candidate
+from intarsia.coordinator.consistency import (
+    Totals,
+    amounts_of_round,
+    doubts_about_summaries,
+    largest,
+    typical_deviations,
+)
 from intarsia.coordinator.gather import checked
 from intarsia.coordinator.members import Members
-from intarsia.coordinator.outlying import updated_outlyingness
+from intarsia.coordinator.outlying import influence, updated_outlyingness
 from intarsia.coordinator.roll import Roll
 from intarsia.coordinator.settings import TRIAL_ROUNDS, FederatedSettings
 from intarsia.core.alignment import movement
 from intarsia.core.grouping.agglomeration import MergeTree
 from intarsia.core.grouping.n_clusters import Choice
 from intarsia.exceptions import ProtocolError, about
-from intarsia.protocol import Labelled, Refine, Refinement, Request
+from intarsia.protocol import Centres, Labelled, Refine, Refined, Refinement, Request
+from intarsia.results.doubts import contradictory
 from intarsia.results.outcome import LocalCluster, RoundInfo
 
 PLAIN_SHARE = 4  # where crosswise rounds do not converge, the last one in so many rounds is plain
@@ -37,7 +45,8 @@ class Run:
     """The federated phase: the groupings still compared, the best first, and the rounds so far.
 
     ``members`` are the current participants; latecomers are at the end. ``labelled`` are replies to the last request.
-    ``outlyingness`` is how far outside the others' centroids those of each participant were in any round.
+    ``outlyingness`` is how far outside the others' centroids those of each participant were in any round, ``doubts`` by how
+    much its replies contradict each other (see :mod:`intarsia.coordinator.consistency`).
     """
 
     members: Members
@@ -48,6 +57,7 @@ class Run:
     number: ChosenNumber | None = None
     labelled: Mapping[str, Labelled] = field(default_factory=dict)
     outlyingness: Mapping[str, float] = field(default_factory=dict)
+    doubts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def answered(self) -> set[str]:
@@ -79,7 +89,7 @@ def refine_requests(settings: FederatedSettings, run: Run) -> dict[str, Request]
         name: Refine(
             seed=settings.seed,
             round=len(run.rounds) + 1,
-            rivals=tuple(candidate.centres_for(members, name, crosswise=crosswise) for candidate in run.candidates),
+            rivals=_sent(run, name, crosswise=crosswise),
             min_points=settings.min_points,
             max_iter=settings.local_iterations,
             columns=members.columns_for(name),
@@ -87,6 +97,10 @@ def refine_requests(settings: FederatedSettings, run: Run) -> dict[str, Request]
         )
         for name in members.participants
     }
+
+
+def _sent(run: Run, name: str, *, crosswise: bool) -> tuple[Centres, ...]:
+    return tuple(candidate.centres_for(run.members, name, crosswise=crosswise) for candidate in run.candidates)
 
 
 def kind_of_next(settings: FederatedSettings, run: Run) -> str:
@@ -105,7 +119,11 @@ def kind_of_next(settings: FederatedSettings, run: Run) -> str:
 def refined(settings: FederatedSettings, run: Run, replies: Mapping[str, Refinement]) -> Run:
     """Return the run after a round."""
     kind, number = kind_of_next(settings, run), len(run.rounds) + 1
-    candidates = _moved_candidates(settings, run, replies)
+    _check(run, replies)
+    totals = {name: _totals(run, name) for name in replies}
+    doubts = _contradictions(settings, run, replies, totals)
+    trusted = {name: reply for name, reply in replies.items() if not contradictory(doubts[name])} or replies
+    candidates = _moved_candidates(settings, run, trusted if settings.is_robust else replies)
     k = min(range(len(candidates)), key=lambda k: candidates[k].misfit)  # the first of equals
     leader = candidates[k]
     moved = movement(run.candidates[k].centres, leader.centres, leader.extent)
@@ -115,18 +133,18 @@ def refined(settings: FederatedSettings, run: Run, replies: Mapping[str, Refinem
     same_participants = set(replies) in ({*run.members.participants}, run.answered)
     if number >= min(TRIAL_ROUNDS, settings.max_rounds):
         candidates = (leader,)
-    outlyingness = updated_outlyingness(run.outlyingness, run.members, leader.last, leader.clusters.centroids)
-    run = replace(run, candidates=candidates, rounds=(*run.rounds, info), outlyingness=outlyingness)
+    parts = {name: reply.refined[k] for name, reply in replies.items()}
+    outlyingness = updated_outlyingness(run.outlyingness, run.members, parts, leader.clusters.centroids)
+    doubts |= _influences(run, {name: parts[name] for name in trusted}, totals, doubts)
+    run = replace(run, candidates=candidates, rounds=(*run.rounds, info), outlyingness=outlyingness, doubts=doubts)
     # centroids that rest in a first, plain round may move in a crosswise one
     kind_is_last = kind == kind_of_next(settings, run) or kind == "crosswise"
     converged = moved <= settings.tol and kind != "trial" and kind_is_last and same_participants
     return replace(run, converged=converged)
 
 
-def _moved_candidates(
-    settings: FederatedSettings, run: Run, replies: Mapping[str, Refinement]
-) -> tuple[Candidate, ...]:
-    """Return all candidates, moved by the replies of a round."""
+def _check(run: Run, replies: Mapping[str, Refinement]) -> None:
+    """Raise a ProtocolError about a reply with other sets of centroids than were sent, or more rows than there are."""
     n_rows = run.roll.n_rows
     for name, reply in replies.items():
         checked(name, reply.check_rows, n_rows[name])
@@ -135,7 +153,52 @@ def _moved_candidates(
                 f"participant {name!r} refined {len(reply.refined)} sets of centroids instead of {len(run.candidates)}"
             )
             raise about(name, ProtocolError(wrong))
-    return tuple(
-        candidate.moved(settings, run.members, {name: reply.refined[k] for name, reply in replies.items()})
-        for k, candidate in enumerate(run.candidates)
-    )
+        shape = (len(run.candidates[0].centres), len(run.members.index(name)))
+        for part in reply.refined:
+            checked(name, part.check_shape, shape)
+
+
+def _totals(run: Run, name: str) -> Totals:
+    return Totals.of(run.members, name, run.roll.columns(name), run.candidates[0].clusters)
+
+
+def _contradictions(
+    settings: FederatedSettings, run: Run, replies: Mapping[str, Refinement], totals: Mapping[str, Totals]
+) -> dict[str, Mapping[str, float]]:
+    """Return by participant how much its replies contradict each other so far."""
+    crosswise, doubts = kind_of_next(settings, run) != "plain", dict(run.doubts)
+    for name, reply in replies.items():
+        sent = _sent(run, name, crosswise=crosswise)
+        amounts = amounts_of_round(totals[name], sent, reply.refined, settings.metric)
+        doubts[name] = largest([doubts.get(name, {}), amounts])
+    return doubts
+
+
+def _influences(
+    run: Run, parts: Mapping[str, Refined], totals: Mapping[str, Totals], doubts: Mapping[str, Mapping[str, float]]
+) -> dict[str, Mapping[str, float]]:
+    """Return the doubts with how far each of the participants would move centroids that only these merge."""
+    moves = influence(run.members, parts, typical_deviations(run.members, totals))
+    return {name: largest([doubts[name], {"influence": move}]) for name, move in moves.items()}
+
+
+def _moved_candidates(
+    settings: FederatedSettings, run: Run, replies: Mapping[str, Refinement]
+) -> tuple[Candidate, ...]:
+    """Return all candidates, moved by the replies of a round; if robust, who is not trusted keeps to its local clusters."""
+    instead = _summarized_well(run) - set(replies) if settings.is_robust else ()
+    moved = []
+    for k, candidate in enumerate(run.candidates):
+        parts = {name: reply.refined[k] for name, reply in replies.items()}
+        parts |= {name: candidate.said_before(run.members, name) for name in sorted(instead)}
+        moved.append(candidate.moved(settings, run.members, parts))
+    return tuple(moved)
+
+
+def _summarized_well(run: Run) -> set[str]:
+    """Return the participants whose local clusters do not contradict the moments of their columns."""
+    clusters = run.candidates[0].clusters
+    early = run.members.participants[: len(clusters.coverage.rows)]
+    columns = {name: run.roll.columns(name) for name in early}
+    doubts = doubts_about_summaries(run.members, columns, clusters)
+    return {name for name in early if not contradictory(doubts[name])}

@@ -11,6 +11,7 @@ from intarsia.protocol.terms import FEDERATED, GROUPED, LIKELIEST, NEAREST, ONE_
 
 MODELS = ("kmeans", "mixture")
 REFINEMENTS = ("auto", "crosswise", "plain")
+MERGES = ("mean", "robust")
 FORCES = ("auto", "exact", "sampled")
 MOST_RIVALS = MOST_SETS - 1
 MAX_LOCAL_CLUSTERS = 20  # local clusters that a participant tries at most while K is unknown
@@ -35,10 +36,16 @@ class FederatedSettings:
     local_iterations: int = 1
     refinement: str = "auto"
     n_rivals: int = 3
+    merge: str = "mean"
     model: str = "kmeans"
     metric: Metric = "euclidean"
     seed: int = 0
     n_jobs: int = 1
+
+    @property
+    def is_robust(self) -> bool:
+        """Whether a single participant must not move centroids far."""
+        return self.merge == "robust"
 
     @property
     def k(self) -> int:

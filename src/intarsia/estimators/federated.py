@@ -66,6 +66,11 @@ class FederatedClustering(TableClusterer):
     n_rivals : int, default=3
         If some participants share no feature, this many alternative groupings (at most 7) are compared on the rows, and the
         one that fits best is used. 0 uses the grouping of the local centroids. (The paper has no such comparison.)
+    merge : {"mean", "robust"}, default="mean"
+        How centroids of several participants become one. ``"mean"`` weighs each by its rows (the paper). ``"robust"`` is
+        for participants that may lie: it ignores replies that contradict what their participant said before, and takes
+        medians with capped weights, which one of three or more participants cannot move beyond the others. Where only two
+        have an entry, the median is their mean: nobody can tell which of the two is wrong.
     model : {"kmeans", "mixture"}, default="kmeans"
         What a row belongs to: the nearest centroid, or the most likely Gaussian with independent features, which takes one
         more exchange. ``predict`` and memberships follow it.
@@ -116,6 +121,7 @@ class FederatedClustering(TableClusterer):
         local_iterations: int = 1,
         refinement: str = "auto",
         n_rivals: int = 3,
+        merge: str = "mean",
         model: str = "kmeans",
         random_state: Any = None,
         release: Any = None,
@@ -136,6 +142,7 @@ class FederatedClustering(TableClusterer):
         self.local_iterations = local_iterations
         self.refinement = refinement
         self.n_rivals = n_rivals
+        self.merge = merge
         self.model = model
         self.random_state = random_state
         self.release = release
@@ -155,6 +162,7 @@ class FederatedClustering(TableClusterer):
             local_iterations=self.local_iterations,
             refinement=self.refinement,
             n_rivals=self.n_rivals,
+            merge=self.merge,
             model=self.model,
             metric=self.metric,
             seed=seed,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from intarsia.coordinator.settings import FORCES, MODELS, MOST_RIVALS, REFINEMENTS
+from intarsia.coordinator.settings import FORCES, MERGES, MODELS, MOST_RIVALS, REFINEMENTS
 from intarsia.core.densities.base import density_names, family_of
 from intarsia.core.distances import METRICS
 from intarsia.core.grouping.aggregations import centroid_methods, force_methods
@@ -116,6 +116,7 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         "local_iterations": Setting((whole_number(1),)),
         "refinement": Setting((one_of(lambda: REFINEMENTS),)),
         "n_rivals": Setting((whole_number(0, MOST_RIVALS),)),
+        "merge": Setting((one_of(lambda: MERGES),)),
         "model": Setting((one_of(lambda: MODELS),)),
     },
     "one_shot": {

@@ -17,6 +17,7 @@ from intarsia.report.diagnostics import (
     unconnected_clusters,
     unseen,
 )
+from intarsia.report.replies import findings_of_replies
 from intarsia.report.words import FEW_ROWS, NEARLY_A_TIE, counted
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Outcome, RunRecord
@@ -26,7 +27,6 @@ CLOSE, FAR = 0.5, 1.0  # distance of local versions from their centre, as a shar
 WEAK, TOO_WEAK = 0.5, 0.25  # separation of local clusters by shared columns, in standard deviations
 FEW_MISSING, MANY_MISSING = 0.1, 0.3  # docs/evidence.md has no measurements beyond
 STILL_MOVING = 0.01  # of the extent
-OUTLIER = 100.0  # times the range of all other centroids
 
 _AUDIT = "A release policy with a minimum number of rows audits what is told."
 _ASK = "Ask the data protection officer if participants do not trust each other or the coordinator."
@@ -48,7 +48,7 @@ def findings_of(
         _overlap(assumptions, bridges, len(participants)),
         *(_shared_columns(outcome) if several else ()),
         *([_same_meaning(outcome)] if several else ()),
-        *(_outliers(outcome) if several else ()),
+        *(findings_of_replies(outcome) if several else ()),
         *([_connected_clusters(outcome)] if several else ()),
         _coverage(outcome),
         _agreement(outcome, assumptions),
@@ -138,24 +138,6 @@ def _same_meaning(outcome: Outcome) -> Finding:
         State.BAD,
         f"{counted(len(odd), 'column')} may have other units or another meaning: {examples}{more}.",
         "Ask how it is measured there, convert it, or leave it out.",
-    )
-
-
-def _outliers(outcome: Outcome) -> Iterator[Finding]:
-    """Participants whose refined centroids were far outside the range of all others: means follow outliers."""
-    if not outcome.strain:
-        return
-    about = "No participant's updates were outliers"
-    far = sorted((name for name, n in outcome.strain.items() if n > OUTLIER), key=lambda name: -outcome.strain[name])
-    if not far:
-        yield Finding(about, State.GOOD, "No refined centroid was far outside the range of all other centroids.")
-        return
-    yield Finding(
-        about,
-        State.BAD,
-        f"In some round {quote(far)} sent centroids far outside the range of all others, up to "
-        f"{outcome.strain[far[0]]:.3g} times that range.",
-        "Means follow outliers: ask what happened there, or run again without these participants.",
     )
 
 

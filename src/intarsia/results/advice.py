@@ -10,8 +10,9 @@ import numpy as np
 from intarsia.core.distances import extent_of
 from intarsia.core.features import indicator, indicators, near_misses
 from intarsia.core.homoglyphs import differing_letters, look_the_same
-from intarsia.exceptions import AssumptionWarning, FeatureNameWarning, UnitsWarning, quote
+from intarsia.exceptions import AssumptionWarning, ContradictionWarning, FeatureNameWarning, UnitsWarning, quote
 from intarsia.results.assumptions import AssumptionReport
+from intarsia.results.doubts import contradictions
 from intarsia.results.outcome import Outcome
 
 MANY_ROUNDS = 10  # with a smaller max_rounds, convergence was not expected
@@ -32,6 +33,12 @@ def advice(
             f"{len(dominant)} feature(s) have over {DOMINANT:.0f} times the median range and dominate all distances: "
         )
         yield UnitsWarning, f"{text}{quote(dominant)}. Hint: scale='standard' if units differ."
+    for name, texts in contradictions(outcome).items():
+        text = f"replies of participant {name!r} contradict each other: {'; '.join(texts)}."
+        yield (
+            ContradictionWarning,
+            f"{text} Hint: ask what happened there, run again without it, or use merge='robust'.",
+        )
     yield from ((AssumptionWarning, text) for text in _about_assumptions(outcome, report))
 
 

@@ -205,7 +205,9 @@ class Outcome:
     least clear local cluster, ``sizes`` the rows of each participant in each cluster. If K was chosen, there are a
     ``merge_tree``, the ``silhouettes`` of its cuts, the number of clusters that participants ``found`` in their rows, and
     its ``leaves`` unless they are the ``local_clusters``. ``fidelity`` says how close proxies are to rows, ``strain`` how
-    far refined centroids of each participant were outside the range of all others, in multiples of it.
+    far refined centroids of each participant were outside the range of all others, in multiples of it. ``doubts`` are, by
+    participant, amounts by which its replies contradict each other, and by which it moved centroids; see
+    :mod:`intarsia.results.doubts`.
     """
 
     model: GlobalModel
@@ -225,6 +227,7 @@ class Outcome:
     leaves: tuple[LocalCluster, ...] = ()
     fidelity: FloatArray | None = None
     strain: Mapping[str, float] = field(default_factory=dict)
+    doubts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
     @property

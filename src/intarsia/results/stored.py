@@ -71,13 +71,14 @@ class StoredStudy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     labels: dict[str, Array] | None
     local_labels: dict[str, Array] | None
     run: RunRecord
+    doubts: dict[str, dict[str, float]] = {}
 
 
 # fields that a file and the model, or the outcome, have under the same name
 _OF_MODEL = ("shift", "scale", "metric", "variances", "cells", "levels", "units", "weights")
 _OF_OUTCOME = (
     "participants", "aggregation", "rounds", "converged", "clarity", "strain", "sizes", "silhouettes", "found", "leaves",
-    "fidelity",
+    "fidelity", "doubts",
 )  # fmt: skip
 
 

@@ -75,6 +75,7 @@ def _wrong_names(stored: StoredStudy) -> Iterator[str]:
         *(leaf.participant for leaf in stored.leaves),
         *stored.clarity,
         *stored.strain,
+        *stored.doubts,
         *stored.sizes,
         *(stored.labels or {}),
         *(stored.local_labels or {}),
@@ -127,6 +128,8 @@ def _wrong_scores(stored: StoredStudy) -> Iterator[str]:
         yield "confidence must be between 0 and 1"
     if not all(0 <= strain < np.inf for strain in stored.strain.values()):
         yield "strain must be at least 0"
+    if not all(0 <= amount < np.inf for amounts in stored.doubts.values() for amount in amounts.values()):
+        yield "doubts must be at least 0"
     most = len(stored.leaves) or len(stored.owner)
     if not all(1 <= k <= most and not np.isinf(v) for k, v in stored.silhouettes.items()):
         yield f"silhouettes must be of 1 to {most} clusters"
