@@ -48,3 +48,19 @@ def test_a_kit_that_others_can_enter_and_keys_that_they_can_read_are_told(tmp_pa
     (told,) = open_to_others(tmp_path)
     assert "1 private key(s)" in told
     assert "'startup/client.key'" in told
+
+
+def test_files_of_an_authority_that_are_nested_too_deeply_are_refused(tmp_path):
+    pytest.importorskip("cryptography")
+    from intarsia.federation.certificates.authority import Authority
+    from intarsia.federation.certificates.enrolment import join
+
+    deep = "[" * 20_000 + "]" * 20_000  # such files have at most 100,000 bytes
+    (tmp_path / "authority.key").touch()
+    (tmp_path / "approved.json").write_text('{"a": {"new": ' + deep + "}}")
+    study = '{"name": "heart", "participants": ["a"], "settings": {"x": ' + deep + "}}"
+    (tmp_path / "a.approved.json").write_text('{"name": "a", "study": ' + study + "}")
+    with pytest.raises(InputError, match="is not a list of approved certificates"):
+        Authority.read(tmp_path)
+    with pytest.raises(InputError, match="is not the reply of a coordinator"):
+        join(tmp_path / "a.approved.json", tmp_path, tmp_path / "kit", lambda *_: None)

@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 import intarsia
-from intarsia.exceptions import DuplicateColumnError, InputError
-from intarsia.protocol.checks import MOST_LETTERS
-from intarsia.tables.categories import LONGEST_LEVEL
+from intarsia.exceptions import DuplicateColumnError, InputError, UnnamedColumnError
+from intarsia.protocol import checks
 from intarsia.tables.csv import MISSING, CsvFile
 from intarsia.tables.feasibility import check_feasibility
+from intarsia.tables.names import MOST_LETTERS
 
 CELLS = {
     "whole": lambda rng: str(rng.randint(-9, 99)),
@@ -166,7 +166,18 @@ def test_a_text_that_is_too_long_for_a_level_is_refused_before_the_run(tmp_path)
     path.write_text("x,note\n" + "".join(f"{k},{'a' * 1001 if k == 3 else 'b'}\n" for k in range(20)))
     kinds = check_feasibility({"a": path, "b": {"x": [1.0, 2.0]}}).unusable
     assert kinds == {"a": {"note": "texts of more than 1000 letters"}}
-    assert LONGEST_LEVEL == MOST_LETTERS
+    assert MOST_LETTERS == checks.MOST_LETTERS
+
+
+def test_a_name_that_is_too_long_is_refused_by_its_letters(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x" * 1001 + ",b\n1,2\n")
+    with pytest.raises(UnnamedColumnError, match="1 of 2 column names of 'a.csv' have more than 1000 letters. Hint: "):
+        CsvFile(path)
+    with pytest.raises(UnnamedColumnError, match="1 of 2 column names of 'a' have more than 1000 letters"):
+        check_feasibility({"a": {"x" * 1001: [1.0], "b": [2.0]}, "b": {"b": [1.0]}})
+    path.write_text("x" * 1000 + ",b\n1,2\n")
+    assert CsvFile(path).columns == ("x" * 1000, "b")
 
 
 def test_a_long_text_does_not_widen_every_row_of_a_polars_series():

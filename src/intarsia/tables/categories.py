@@ -14,11 +14,10 @@ import numpy as np
 
 from intarsia.core.types import IntArray
 from intarsia.exceptions import NonNumericError, quote
-from intarsia.tables.names import is_valid_text
+from intarsia.tables.names import MOST_LETTERS, is_valid_text
 
 MOST_LEVELS = 50  # a column with more is free text or an id
-LONGEST_LEVEL = 1000  # letters: a longer text is no level, and no message takes it
-_TOO_LONG = f"texts of more than {LONGEST_LEVEL} letters"
+_TOO_LONG = f"texts of more than {MOST_LETTERS} letters"
 _TYPE_WORDS = {
     "str": "texts",
     "int": "numbers",
@@ -100,7 +99,7 @@ def why_not_levels(counts: Mapping[str, int], *, texts: bool) -> str | None:
     n_filled = sum(counts.values())
     if not all(map(is_valid_text, counts)):
         return "texts with characters that are not valid UTF-8"
-    if any(len(level) > LONGEST_LEVEL for level in counts):
+    if any(len(level) > MOST_LETTERS for level in counts):
         return _TOO_LONG
     if texts and n_filled:
         other = {level for level in counts if not _looks_like_a_number(level)}
@@ -118,7 +117,7 @@ def _has_long_texts(column: Any) -> bool:
     """Return whether a table's own column of texts has one that is too long, before Python holds a copy of them all."""
     if not isinstance(column, nw.Series) or column.dtype != nw.String:
         return False
-    return bool((column.str.len_chars().max() or 0) > LONGEST_LEVEL)
+    return bool((column.str.len_chars().max() or 0) > MOST_LETTERS)
 
 
 def level_name(cell: Any) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 from intarsia.core.types import FloatArray
 from intarsia.exceptions import DuplicateColumnError, InputError, quote
 from intarsia.tables.frame import CATEGORIES, NUMBERS
+from intarsia.tables.names import check_lengths
 from intarsia.tables.source import TEXT, Source, needed, reading, register_source
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class CsvFile(Source):
         self._check_header(header)
 
     def _check_header(self, header: bytes) -> None:
-        """Raise an error if a name occurs twice: polars would rename the second."""
+        """Raise an error if a name is too long or occurs twice: polars would rename the second."""
         import polars as pl
 
         with self._reading():
@@ -63,9 +64,11 @@ class CsvFile(Source):
                 if header.strip()
                 else None
             )
+        names = [] if cells is None else [name or "" for name in cells.row(0)]
+        check_lengths(names, self._path.name)
         places: dict[str, list[int]] = {}
-        for place, name in enumerate(cells.row(0) if cells is not None else (), 1):
-            places.setdefault(name or "", []).append(place)
+        for place, name in enumerate(names, 1):
+            places.setdefault(name, []).append(place)
         repeated = [f"{name} (columns {' and '.join(map(str, at))})" for name, at in places.items() if len(at) > 1]
         if repeated:
             raise DuplicateColumnError(

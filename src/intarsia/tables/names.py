@@ -10,6 +10,7 @@ from typing import Any
 from intarsia.core.homoglyphs import differing_letters, first_pair
 from intarsia.exceptions import DuplicateColumnError, InputError, UnnamedColumnError, quote
 
+MOST_LETTERS = 1000  # of a column's name or a level; no message takes more
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pyarrow's name for the index of a pandas table
 
 
@@ -41,11 +42,21 @@ def check_names(names: Sequence[Any], owner: str) -> None:
             f"{len(invalid)} column name(s) of {owner!r} contain characters that are not valid UTF-8: {quote(invalid)}. "
             "Hint: rename them, or read the file in its own encoding."
         )
+    check_lengths(names, owner)
     repeated = [name for name, times in Counter(names).items() if times > 1]
     if repeated:
         raise DuplicateColumnError(
             f"{len(repeated)} column name(s) of {owner!r} occur more than once: {quote(repeated)}. "
             "Hint: rename or drop the copies."
+        )
+
+
+def check_lengths(names: Sequence[str], owner: str) -> None:
+    """Raise an error if a column's name is too long for a message."""
+    if long := [name for name in names if len(name) > MOST_LETTERS]:
+        raise UnnamedColumnError(
+            f"{len(long)} of {len(names)} column names of {owner!r} have more than {MOST_LETTERS} letters. "
+            "Hint: check that the file has a header, and that its separator and quotation marks are right."
         )
 
 
