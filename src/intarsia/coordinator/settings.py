@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from intarsia.core.distances import Metric
 from intarsia.protocol import MOST_LOCAL_CLUSTERS, MOST_SETS, StudyTerms
+from intarsia.protocol.parts import MOST_CENTRES
 from intarsia.protocol.terms import FEDERATED, GROUPED, LIKELIEST, NEAREST, ONE_SHOT
 
 MODELS = ("kmeans", "mixture")
@@ -55,8 +56,10 @@ class FederatedSettings:
 
     @property
     def most_rivals(self) -> int:
-        """The largest number of rivals of the best grouping that rounds may compare it with."""
-        return 0 if self.max_rounds <= 1 or self.refinement == "plain" else self.n_rivals
+        """The largest number of rivals of the best grouping that rounds may compare it with: fewer where K is large."""
+        if self.max_rounds <= 1 or self.refinement == "plain":
+            return 0
+        return max(0, min(self.n_rivals, MOST_CENTRES // (self.n_clusters or MAX_CLUSTERS) - 1))
 
     def terms(self, name: str) -> StudyTerms:
         """Return the terms for one participant: which requests it can get."""

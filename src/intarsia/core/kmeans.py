@@ -27,6 +27,20 @@ class Fit(NamedTuple):
     n_iter: int
 
 
+_MOST_STEPS = 300_000  # iterations × centres × features for each row: about 20 s for 100,000 rows
+_FEWEST_ITERATIONS, _MOST_ITERATIONS = 10, 300
+
+
+def most_iterations(n_centres: int, n_features: int) -> int:
+    """Return how many iterations are worth their time with so many centres, so that one question cannot take hours.
+
+    >>> most_iterations(10, 20), most_iterations(1000, 20)
+    (300, 15)
+    """
+    affordable = _MOST_STEPS // max(n_centres * n_features, 1)
+    return min(max(affordable, _FEWEST_ITERATIONS), _MOST_ITERATIONS)
+
+
 def fit_of(rows: Rows, labels: IntArray, n_clusters: int | None = None) -> Fit:
     """Return the centres and sizes of given clusters; negative labels belong to none."""
     tally = means(rows, labels, int(labels.max(initial=-1)) + 1 if n_clusters is None else n_clusters)

@@ -21,12 +21,14 @@ from intarsia.core.grouping.n_clusters import (
     silhouettes_of_rows,
 )
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.participant.clusterers import Clusterer
+from intarsia.participant.clusterers import N_INIT, Clusterer
 from intarsia.participant.samples import Sample, for_all_rows
 
 SILHOUETTE_ROWS = 1000  # a silhouette costs the square of the rows; a sample of this size is close enough to choose K
 FEWER_ROWS, CLEAR_ENOUGH = 400, 0.3  # a smaller sample, and the silhouette in it that makes a larger one unnecessary
 LARGE = 1_000_000  # values, from which on threads help
+PART_ROWS = 1 << 14  # rows that numbers of clusters are tried on, where there are more than twice as many
+MOST_STEPS = 150_000_000  # clusters × values over all numbers of clusters that are tried below the expected one
 CODES = 10  # a column with no more different values holds codes
 REFERENCES, REFERENCE_INIT = 5, 3  # tables without structure that silhouettes are compared with, and starts for each
 
@@ -79,15 +81,37 @@ def _up_to(clusterer: Clusterer, rows: Sample, expected: int, most: int, rng: np
     clarity = float(_silhouettes(rows, labels, rng).min())
     if clarity > NO_STRUCTURE:
         return Chosen(labels, clarity)
+    part, steps = _part(rows, rng), 0
     for k in range(min(most, expected - 1), 1, -1):
-        fewer = clusterer.cluster(rows, k, rng)
-        if (clarity_of_fewer := float(_silhouettes(rows, fewer, rng).min())) > CLEAR:
-            return Chosen(fewer, clarity_of_fewer)
+        if (steps := steps + k * part.cells.size) > MOST_STEPS:
+            break
+        fewer = clusterer.cluster(part, k, rng, N_INIT if part is rows else REFERENCE_INIT)
+        if (clarity_of_fewer := float(_silhouettes(part, fewer, rng).min())) > CLEAR:
+            return Chosen(fewer if part is rows else clusterer.cluster(rows, k, rng), clarity_of_fewer)
     return Chosen(labels, clarity if most >= expected > 1 else None)
+
+
+def _part(rows: Sample, rng: np.random.Generator) -> Sample:
+    """Return the rows that several numbers of clusters are tried on: all, unless that takes long."""
+    if rows.n_rows <= 2 * PART_ROWS:
+        return rows
+    drawn = _sample(rows.n_rows, rng, PART_ROWS)
+    return rows._replace(cells=rows.values_of(drawn), observed=rows.observed[drawn], units=None)
 
 
 def _clearest(clusterer: Clusterer, rows: Sample, most: int, rng: np.random.Generator) -> Chosen:
     """Return the labels with the number of clusters that :func:`clearest_number` chooses, from 1 to ``most``."""
+    part = _part(rows, rng)
+    chosen = _clearest_of(clusterer, part, most, rng)
+    if part is rows:
+        return chosen
+    number = int(chosen.labels.max(initial=0)) + 1
+    single = np.zeros(rows.n_rows, dtype=np.intp)
+    return chosen._replace(labels=single if number == 1 else clusterer.cluster(rows, number, rng))
+
+
+def _clearest_of(clusterer: Clusterer, rows: Sample, most: int, rng: np.random.Generator) -> Chosen:
+    """Return the labels of rows that are few enough to be clustered many times."""
     numbers = range(2, most + 1)
     single = Chosen(np.zeros(rows.n_rows, dtype=np.intp), None)
     if not numbers:

@@ -28,7 +28,10 @@ from intarsia.participant.samples import MissingValues, Sample, for_all_rows
 from intarsia.participant.warm_start import WarmStarted
 from intarsia.tables.in_memory import HeldTable
 
-N_INIT = 10
+N_INIT, MAX_ITER = 10, 300
+_MOST_STEPS = 3e10  # restarts × iterations × clusters × values that one k-means may take: about 20 s
+_ITERATIONS = 30  # that a restart takes in the mean
+_FEWEST_ITERATIONS = 10
 
 
 class Clusterer(ABC):
@@ -76,9 +79,10 @@ class BuiltInKMeans(Clusterer):
     chooses_k = False
 
     def _cluster(self, rows: Sample, n_clusters: int, rng: np.random.Generator, n_init: int) -> IntArray:
+        n_init, max_iter = affordable(n_clusters * rows.cells.size, n_init)
         if not rows.complete:
-            return renumber(observed_kmeans(rows.values, rows.observed, n_clusters, rng, n_init).labels)
-        kmeans = KMeans(n_clusters, n_init=n_init, random_state=draw_seed(rng), copy_x=False)
+            return renumber(observed_kmeans(rows.values, rows.observed, n_clusters, rng, n_init, max_iter).labels)
+        kmeans = KMeans(n_clusters, n_init=n_init, max_iter=max_iter, random_state=draw_seed(rng), copy_x=False)
         return fit_predict(kmeans, rows.copied_values(), discreet=self.missing.discreet)
 
     def refine(
@@ -92,6 +96,16 @@ class BuiltInKMeans(Clusterer):
     def _refine(self, rows: Sample, start: FloatArray, max_iter: int, rng: np.random.Generator) -> IntArray:  # noqa: ARG002
         centres = MaskedCentroids.of(start, np.ones_like(start))
         return lloyd(ArrayRows(rows.values, rows.observed), centres, max_iter).labels.astype(np.intp)
+
+
+def affordable(step: int, n_init: int) -> tuple[int, int]:
+    """Return numbers of restarts and of iterations that take bounded time, where one iteration takes so many steps.
+
+    >>> affordable(10_000, 10), affordable(20 * 65_536 * 100, 10)
+    ((10, 300), (7, 32))
+    """
+    n_init = max(1, min(n_init, int(_MOST_STEPS / _ITERATIONS / max(step, 1))))
+    return n_init, max(_FEWEST_ITERATIONS, min(MAX_ITER, int(_MOST_STEPS / n_init / max(step, 1))))
 
 
 class ScikitLearnClusterer(Clusterer):

@@ -14,7 +14,7 @@ from intarsia.core.densities import Clustered
 from intarsia.core.distances import Metric
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.grouping.agglomeration import renumber
-from intarsia.core.kmeans import Fit, fit_of, lloyd
+from intarsia.core.kmeans import Fit, fit_of, lloyd, most_iterations
 from intarsia.core.mixture import Mixture, likeliest
 from intarsia.core.randomness import stream
 from intarsia.core.rows import Labeller, Nearest, relabelled, sizes_of, squares_around
@@ -53,7 +53,6 @@ from intarsia.protocol import (
     encode,
 )
 from intarsia.protocol.parts import most_centres
-from intarsia.protocol.refine import MOST_ITERATIONS
 from intarsia.tables import AnyTable
 from intarsia.tables.in_memory import HeldRows, HeldTable, hold
 from intarsia.tables.sample import LIMITS, Limits
@@ -247,7 +246,9 @@ class Participant:
         statistics = rows.statistics(None)
         variances = statistics.m2 / np.maximum(statistics.count, 1.0)
         mean = float(np.mean(variances if units is None else variances / np.square(units.scale)))
-        fit = lloyd(rows, MaskedCentroids.of(start, np.ones_like(start)), tol=_TOLERANCE * mean)
+        fit = lloyd(
+            rows, MaskedCentroids.of(start, np.ones_like(start)), most_iterations(*start.shape), _TOLERANCE * mean
+        )
         used = fit.sizes > 0
         if not used.all():  # fewer different rows than clusters
             new = np.full(n_clusters, -1, dtype=np.intp)
@@ -327,7 +328,7 @@ class Participant:
         def tell(labels: IntArray, whole: Labelling) -> Told:
             return self._tell(labels, rows, request.columns, whole)
 
-        n_iter = min(request.max_iter, MOST_ITERATIONS)
+        n_iter = min(request.max_iter, most_iterations(sum(len(each.centres) for each in sets), len(rows.names)))
         telling = tell if self._audit.is_active else None
         round_ = Round(self._metric, request.min_points, used, refine, n_iter, telling)
         return Refinement(refined=refine_sets(rows, sets, round_))

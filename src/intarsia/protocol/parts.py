@@ -19,7 +19,7 @@ from intarsia.protocol.terms import StudyTerms
 from intarsia.protocol.wire import Array, Part, pack_array
 
 MOST_APART = 1e6  # times that common units may differ from the deviation of a participant's own column
-_MOST_CENTRES = 10_000
+MOST_CENTRES = 1000  # in one request: every row is compared with each
 _MOST_DISTANCES = 1 << 30  # from rows to centroids, in memory at the same time
 _NEED_EXTREMES = ("minmax", "robust")
 
@@ -180,7 +180,7 @@ class Gaussians(Part, frozen=True):
 
 def most_centres(n_rows: int) -> int:
     """Return the number of centroids that can be compared with so many rows at the same time."""
-    return max(1, min(_MOST_CENTRES, _MOST_DISTANCES // max(n_rows, 1)))
+    return max(1, min(MOST_CENTRES, _MOST_DISTANCES // max(n_rows, 1)))
 
 
 OwnLevels = Annotated[dict[str, tuple[str, ...]], Fact("names of the categorical columns, and of their levels")]

@@ -9,12 +9,11 @@ import numpy as np
 
 from intarsia.protocol.checks import are_counts, are_sizes, check_centroids, check_values, require
 from intarsia.protocol.facts import ALLOW_CROSSWISE, Fact, Need, count
-from intarsia.protocol.parts import Centres, CommonColumns, key_of
+from intarsia.protocol.parts import MOST_CENTRES, Centres, CommonColumns, key_of
 from intarsia.protocol.terms import StudyTerms, departure
 from intarsia.protocol.wire import Array, Exchange, Part, Reply, Request
 
 MOST_SETS = 8  # of centroids in one request
-MOST_ITERATIONS = 1000  # of a local algorithm in one round; one that has not converged by then never will
 _MOST_ROUNDS = 1 << 53
 
 
@@ -42,6 +41,8 @@ class Refine(Request, frozen=True, tag="query.refine"):
         require(self.min_points >= 1, "min_points must be at least 1")
         require(self.max_iter >= 1, "max_iter must be at least 1")
         require(1 <= len(self.rivals) <= MOST_SETS, f"there must be 1 to {MOST_SETS} sets of centroids")
+        n_centres = sum(len(each.values) for each in self.rivals if each.values.ndim)
+        require(n_centres <= MOST_CENTRES, f"there must be at most {MOST_CENTRES} centroids in all sets together")
 
     def needs(self) -> Iterator[Need]:
         """A participant may refuse crosswise rounds."""
