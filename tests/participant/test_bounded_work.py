@@ -30,7 +30,7 @@ from intarsia.tables.frame import read_table
 
 kind, k, n_sets = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 rng = np.random.default_rng(0)
-rows = rng.normal(size=(40_000, 20))
+rows = rng.normal(size=(20_000, 20))
 rows[rng.random(rows.shape) < 0.1] = np.nan
 algorithm = FederatedAlgorithm(n_clusters=k, n_rivals=n_sets - 1, local_iterations=2, model="mixture")
 pipeline = Pipeline(ReleasePolicy(), terms=algorithm.terms("a"))
@@ -63,7 +63,7 @@ def test_the_worst_admissible_question_takes_less_than_a_gigabyte(kind, k, n_set
     words = [sys.executable, "-c", QUESTION, kind, str(k), str(n_sets)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 1024
+    assert float(done.stdout) < 256  # a fifth of 100,000 rows; most of it does not grow with them
 
 
 def test_a_question_with_more_centroids_is_refused_before_any_row_is_read():
