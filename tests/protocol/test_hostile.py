@@ -21,8 +21,11 @@ import pytest
 
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import IntarsiaError, ProtocolError
+from intarsia.federation import site
+from intarsia.federation.kit_folder import write_study
 from intarsia.federation.site import Site
 from intarsia.federation.site_settings import LocalSettings, write_settings
+from intarsia.federation.study_file import Study
 from intarsia.participant import Participant
 from intarsia.privacy.journal import Journal
 from intarsia.privacy.pipeline import Pipeline
@@ -130,6 +133,7 @@ def sites(tmp_path_factory):
     found = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)  # a disk that is asked ten thousand times to be sure takes minutes
+        patch.setattr(site, "terms_for", lambda *_: None)  # the limits that hold whatever a study says
         for who, columns in tables().items():
             for how, local in (("usual", None), ("quick", "KMeans(n_clusters=2, n_init=1)")):
                 kit = tmp_path_factory.mktemp("kit")
@@ -139,6 +143,7 @@ def sites(tmp_path_factory):
                 release = ReleasePolicy(FEWEST, max_rounds=None)
                 settings = LocalSettings(str(kit / "data.csv"), local=local, missing=missing, release=release)
                 write_settings(kit / "local", settings)
+                write_study(kit, Study("s", ("alpha",)))
                 found[who, how] = Site(who, kit, "0" * 16)
         yield found
 

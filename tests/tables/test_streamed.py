@@ -21,8 +21,10 @@ from intarsia.exceptions import (
     NonFiniteError,
     NonNumericError,
 )
+from intarsia.federation.kit_folder import write_study
 from intarsia.federation.site import Site
 from intarsia.federation.site_settings import LocalSettings, write_settings
+from intarsia.federation.study_file import Study
 from intarsia.participant import Participant
 from intarsia.protocol import Assign, Failure, Summarize, encode
 from intarsia.results.label_file import label_lines, write_labels
@@ -281,8 +283,17 @@ def test_a_site_serves_a_stored_table(tmp_path):
     frame.to_parquet(tmp_path / "data.parquet", index=False)
     (tmp_path / "local").mkdir()
     write_settings(tmp_path / "local", LocalSettings(str(tmp_path / "data.parquet"), id_column="patient"))
+    agreed = {"scale": "standard", "n_local_clusters": K, "density": "gaussian_diagonal"}
+    write_study(tmp_path, Study("s", ("a", "b"), "one_shot", K, settings=agreed))
     site = Site("a", tmp_path, "0123456789abcdef")
-    request = Summarize(seed=0, n_clusters=K, n_local_clusters=K, max_local_clusters=K, scale="standard")
+    request = Summarize(
+        seed=0,
+        n_clusters=K,
+        n_local_clusters=K,
+        max_local_clusters=K,
+        scale="standard",
+        density="gaussian_diagonal",
+    )
     reply = site.answer(encode(request))
     assert reply.sizes.sum() == 300
     site = Site("a", tmp_path, "0123456789abcdef")  # another process, which clusters again as before
