@@ -321,7 +321,7 @@ def test_more_centroids_than_rows_can_be_compared_with_are_refused_before_anythi
     with little_memory():
         reply = sites["gamma", "usual"].answer(encode(changed(label, centres=centres, gaussians=None)))
     assert reply.error == "ProtocolError"
-    assert "at most 10000 centroids" in reply.message
+    assert "at most 1000 centroids" in reply.message
     assert most_centres(10**7) == 107
 
 
