@@ -81,7 +81,7 @@ def umask() -> int:
 
 def open_private(path: Path) -> IO[bytes]:
     """Open a file to append to it and to read it; only its owner can, also where it exists already."""
-    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
     if hasattr(os, "fchmod"):
         with suppress(PermissionError):  # the file of another user, who shares it with this one
             os.fchmod(handle, 0o600)

@@ -17,9 +17,9 @@ import narwhals as nw
 import numpy as np
 
 from intarsia.core.types import FloatArray
-from intarsia.exceptions import DuplicateColumnError, InputError, quote
+from intarsia.exceptions import InputError
 from intarsia.tables.frame import CATEGORIES, NUMBERS
-from intarsia.tables.names import check_lengths
+from intarsia.tables.names import check_header
 from intarsia.tables.source import TEXT, Source, needed, reading, register_source
 
 if TYPE_CHECKING:
@@ -65,16 +65,7 @@ class CsvFile(Source):
                 else None
             )
         names = [] if cells is None else [name or "" for name in cells.row(0)]
-        check_lengths(names, self._path.name)
-        places: dict[str, list[int]] = {}
-        for place, name in enumerate(names, 1):
-            places.setdefault(name, []).append(place)
-        repeated = [f"{name} (columns {' and '.join(map(str, at))})" for name, at in places.items() if len(at) > 1]
-        if repeated:
-            raise DuplicateColumnError(
-                f"{len(repeated)} column(s) of {self._path.name} occur more than once: {quote(repeated)}. "
-                "Hint: rename them."
-            )
+        check_header(names, self._path.name)
 
     def _reading(self) -> AbstractContextManager[None]:
         return reading(self._path, "csv", ", that quotation marks inside cells are doubled")

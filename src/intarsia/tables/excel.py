@@ -13,7 +13,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from intarsia.exceptions import DuplicateColumnError, InputError, quote
+from intarsia.exceptions import InputError
+from intarsia.tables.names import check_header
 from intarsia.tables.source import needed, reading, register_source
 
 MOST_UNPACKED = 1 << 29  # bytes
@@ -36,8 +37,10 @@ def read_excel(path: str | PathLike[str], *, most_unpacked: int = MOST_UNPACKED,
         if zipfile.is_zipfile(path):
             _check_archive(path, most_unpacked, most_cells)
         table = pl.read_excel(path)
-        if any(match and match[1] in table.columns for match in map(_RENAMED.fullmatch, table.columns)):
-            _check_header(path)
+        names = set(table.columns)
+        if any(match and match[1] in names for match in map(_RENAMED.fullmatch, names)):
+            first = pl.read_excel(path, has_header=False, read_options={"n_rows": 1}).row(0)
+            check_header([f"column {k}" if name is None else str(name) for k, name in enumerate(first)], path.name)
     return table
 
 
@@ -82,20 +85,6 @@ def _too_large(path: Path, most: int) -> InputError:
         f"{path.name} ({path.stat().st_size >> 10:,} KiB) unpacks to more than {most >> 20:,} MiB, the most that is read of "
         f"a spreadsheet. {_HINT}"
     )
-
-
-def _check_header(path: Path) -> None:
-    """Raise an error if a name occurs twice in the first row: the reader renames the second."""
-    import polars as pl
-
-    places: dict[Any, list[int]] = {}
-    first = pl.read_excel(path, has_header=False, read_options={"n_rows": 1})
-    for place, name in enumerate(first.row(0), 1):
-        places.setdefault(name, []).append(place)
-    if repeated := [f"{name} (columns {' and '.join(map(str, at))})" for name, at in places.items() if len(at) > 1]:
-        raise DuplicateColumnError(
-            f"{len(repeated)} column(s) of {path.name} occur more than once: {quote(repeated)}. Hint: rename them."
-        )
 
 
 register_source("excel", read_excel, suffixes=(".xlsx", ".xls", ".xlsb", ".ods"))

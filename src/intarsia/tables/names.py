@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from intarsia.core.homoglyphs import differing_letters, first_pair
-from intarsia.exceptions import DuplicateColumnError, InputError, UnnamedColumnError, quote
+from intarsia.exceptions import DuplicateColumnError, InputError, UnnamedColumnError, plain, quote
 
 MOST_LETTERS = 1000  # of a column's name or a level; no message takes more
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pyarrow's name for the index of a pandas table
@@ -57,6 +57,19 @@ def check_lengths(names: Sequence[str], owner: str) -> None:
         raise UnnamedColumnError(
             f"{len(long)} of {len(names)} column names of {owner!r} have more than {MOST_LETTERS} letters. "
             "Hint: check that the file has a header, and that its separator and quotation marks are right."
+        )
+
+
+def check_header(names: Sequence[str], file: str) -> None:
+    """Raise an error if a name in the header of a file is too long, or occurs twice: its reader would rename the second."""
+    check_lengths(names, file)
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names, 1):
+        places.setdefault(name, []).append(place)
+    repeated = [f"{plain(name, 100)} (columns {at[0]} and {at[1]})" for name, at in places.items() if len(at) > 1]
+    if repeated:
+        raise DuplicateColumnError(
+            f"{len(repeated)} column(s) of {file} occur more than once: {quote(repeated)}. Hint: rename them."
         )
 
 
