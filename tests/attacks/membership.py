@@ -132,7 +132,7 @@ def by_min_points(participant: Participant, row: np.ndarray, n_rows: int, seed: 
     return 0.0
 
 
-def correlated(participant: Participant, row: np.ndarray, n_rows: int, seed: int) -> float:
+def correlated(participant: Participant, row: np.ndarray, n_rows: int, seed: int, fewest: int = 5) -> float:
     """Ask for the few rows behind a plane through the known row; return how far their sum points towards it.
 
     A row that is in a sum of n moves the mean by 1/n of itself, across the plane, where all others cancel out.
@@ -142,7 +142,7 @@ def correlated(participant: Participant, row: np.ndarray, n_rows: int, seed: int
     across = rng.normal(size=len(known))
     across -= (across @ known) / (known @ known) * known
     across /= np.linalg.norm(across)
-    for expected in (7.0, 10.0, 15.0, 25.0):
+    for expected in (1.4 * fewest, 3.0 * fewest, 5.0 * fewest):
         cosine = min(1.0, float(norm.isf(expected / n_rows)) / float(np.linalg.norm(known)))
         v = cosine * known / np.linalg.norm(known) + np.sqrt(1.0 - cosine**2) * across
         rest = known - (known @ v) * v

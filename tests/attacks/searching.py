@@ -10,6 +10,7 @@ from scipy.stats import norm
 from intarsia.participant import Participant
 from intarsia.protocol import Failure
 from tests.attacks.asking import Line, line, refine
+from tests.attacks.studies import Table
 
 CLOSE = 1e-5  # in standard deviations
 
@@ -58,6 +59,47 @@ def misfit_search(participant: Participant, n_rows: int, seed: int, n_rounds: in
         else:
             high = cut
     return where, (low + high) / 2
+
+
+def missing_tail(seed: int) -> Table:
+    """A table with twelve rows far out in column a; of the six nearer ones only one has a value in column j."""
+    rng = np.random.default_rng(seed)
+    a = np.r_[rng.normal(size=188), 8.0 + 0.5 * rng.normal(size=6), 12.0 + 0.5 * rng.normal(size=6)]
+    j = rng.normal(size=200)
+    j[188:193] = np.nan
+    j[rng.choice(188, 20, replace=False)] = np.nan
+    return {"a": a, "b": rng.normal(size=200), "j": j}
+
+
+def search_for_value(participant: Participant, n_rounds: int = 30) -> float:
+    """Tell the outer six rows from the inner six; then look for the mean of the outer six in a column with missing values.
+
+    Sums of that column are told of all twelve rows together, which is a sum over seven values; the difference is one value.
+    """
+    plain = line(participant)
+    a, j = plain.names.index("a"), plain.names.index("j")
+
+    def along(x: float, y: float) -> Line:
+        u = np.zeros(3)
+        u[a], u[j] = x, y
+        return plain._replace(u=u / np.linalg.norm(u))
+
+    def outer(where: Line, cut: float, number: int) -> tuple[Any, int]:
+        part = participant.handle(refine(where, [[cut]], 2, number)).refined[0]  # type: ignore[attr-defined]
+        return part, int(np.argmax(np.where(part.sizes > 0, part.values[:, a], -np.inf)))
+
+    unit, shift = plain.columns.scale[a], plain.columns.shift[a]
+    twelve, k = outer(along(1, 0), (5.0 - shift) / unit, 1)
+    count, total = twelve.counts[k, j], twelve.values[k, j] * twelve.counts[k, j]
+    six, k = outer(along(1, 0), (10.0 - shift) / unit, 2)
+    where, mean = along(1, 0.3), six.values[k, a]
+    low, high = (mean * where.u[a] + side * where.u[j] for side in (-1.2, 1.2))
+    for number in range(3, 3 + n_rounds):
+        cut = (low + high) / 2
+        told = (outer(where, cut, number)[0].sizes > 0).all()
+        low, high = (cut, high) if told else (low, cut)
+    found = ((low + high) / 2 - mean * where.u[a]) / where.u[j]
+    return float(total - (count - 1) * found)
 
 
 def is_a_row(where: Line, place: float, rows: np.ndarray) -> bool:

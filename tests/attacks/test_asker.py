@@ -11,7 +11,7 @@ from tests.attacks.asking import Asked, ask, asked_sums, cut_at, label_around, l
 from tests.attacks.blind import blind
 from tests.attacks.listening import different, participant_of, squares_told, sums_told
 from tests.attacks.membership import targets, unexplained_misfit
-from tests.attacks.searching import is_a_row, misfit_search, search
+from tests.attacks.searching import is_a_row, misfit_search, missing_tail, search, search_for_value
 from tests.attacks.solving import rounds, solve, solve_sets
 
 RULES = ReleasePolicy()
@@ -73,6 +73,18 @@ def test_a_search_by_the_misfit_finds_no_row():
         table, _, _ = targets(300, 6, 10, seed)
         where, place = misfit_search(participant_of(table, "a", RULES), 300, seed)
         found += is_a_row(where, place, laid_out(table, where).values)
+    assert found == 0
+
+
+def test_a_search_for_a_mean_over_other_values_than_were_told():
+    found = 0
+    for seed in range(5):
+        table = missing_tail(seed)
+        participant = participant_of(table, "a", ReleasePolicy(max_rounds=40))
+        value = search_for_value(participant)
+        where = line(participant)
+        j = where.names.index("j")
+        found += abs(laid_out(table, where).values[193, j] - value) < 1e-3
     assert found == 0
 
 
