@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import InputError, LocalAlgorithmError, ProtocolError
 from intarsia.participant import Participant
+from intarsia.privacy.pipeline import Pipeline
 from intarsia.protocol import Description, Failure, LocalSummary
 from intarsia.results import model_file
 from intarsia.results.outcome import RunRecord
@@ -31,7 +32,8 @@ ALGORITHMS = {
 }
 
 
-def people(who=WHO, kinds=()):
+def people(who=WHO, kinds=(), algorithm=None):
+    """Participants; those of an algorithm answer what it may ask, and nothing else."""
     rng = np.random.default_rng(0)
     tables = {}
     for name, columns in who.items():
@@ -40,7 +42,8 @@ def people(who=WHO, kinds=()):
         if name in kinds:
             table["kind"] = np.where(side, f"left {name}", "right").tolist()
         tables[name] = table
-    return {name: Participant(read_table(table, name)) for name, table in tables.items()}
+    pipelines = {name: None if algorithm is None else Pipeline(terms=algorithm.terms(name)) for name in tables}
+    return {name: Participant(read_table(table, name), pipeline=pipelines[name]) for name, table in tables.items()}
 
 
 class Some(InProcessRuntime):
@@ -91,7 +94,7 @@ def test_whoever_never_comes_could_as_well_not_be_there(kind, tmp_path):
 @pytest.mark.parametrize("kind", ALGORITHMS)
 @pytest.mark.parametrize("missed", [(0,), (1,), (0, 1), (2,), (1, 2, 3), (0, 1, 2)])
 def test_a_latecomer_joins_at_the_next_exchange(kind, missed, tmp_path):
-    parties = people(kinds="ad")
+    parties = people(kinds="ad", algorithm=ALGORITHMS[kind])
     runtime = Some(parties, lambda n, name: name == "d" and n in missed)
     found = drive(ALGORITHMS[kind], runtime, None, None, 2)
     if kind == "one_shot" and 1 in missed:
@@ -109,7 +112,7 @@ def test_a_latecomer_joins_at_the_next_exchange(kind, missed, tmp_path):
 
 
 def test_a_straggler_is_left_out_of_a_round_and_taken_back_in_the_next():
-    parties = people()
+    parties = people(algorithm=ALGORITHMS["federated"])
     recorder = Recorder()
     found = drive(ALGORITHMS["federated"], Some(parties, lambda n, name: name == "b" and n == 2), recorder, None, 3)
     whole = drive(ALGORITHMS["federated"], InProcessRuntime(list(people().values())))
@@ -128,7 +131,8 @@ def test_a_straggler_is_left_out_of_a_round_and_taken_back_in_the_next():
 def test_whatever_the_pattern_the_run_ends_and_can_be_resumed(tmp_path_factory, kind, pattern, dies):
     """Absences at random; then the same from the transcript, with nobody asked anything that was answered."""
     folder = tmp_path_factory.mktemp("t")
-    here = people({"a": "xy", "b": "xy", "c": "yx", "d": "xyw"})  # any two of them hang together
+    who = {"a": "xy", "b": "xy", "c": "yx", "d": "xyw"}  # any two of them hang together
+    here = people(who, algorithm=ALGORITHMS[kind])
 
     def away(n, name):
         return n < len(pattern) and name in pattern[n]
@@ -149,12 +153,13 @@ def test_whatever_the_pattern_the_run_ends_and_can_be_resumed(tmp_path_factory, 
                 assert runtime.n <= len(pattern)  # then somebody was away
     for name, sizes in whole.sizes.items():
         assert sizes.sum() in (0, N), name
-    silent = Some(people({"a": "xy", "b": "xy", "c": "yx", "d": "xyw"}), lambda n, name: pytest.fail("asked again"))
+    silent = Some(people(who), lambda n, name: pytest.fail("asked again"))
     with Transcript(folder / "t") as kept:
         again = drive(ALGORITHMS[kind], silent, None, kept, 2)
     assert as_bytes(again, folder) == as_bytes(whole, folder)
     assert silent.asked == []
     # killed on the way, it goes on with those who are there then
+    here = people(who, algorithm=ALGORITHMS[kind])
     with Transcript(folder / "u") as kept:
         try:
             drive(ALGORITHMS[kind], Dies(here, away), None, kept, 2)
