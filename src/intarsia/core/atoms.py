@@ -117,19 +117,34 @@ def _main_parts(atom: IntArray, free: FloatArray | IntArray, sizes: IntArray) ->
     return result
 
 
-def atom_means(rows: Rows, atoms: IntArray, fewest: int) -> AtomMeans:
-    """Read all rows once and return the mean of each atom."""
-    n_atoms, d = int(atoms.max(initial=-1)) + 1, len(rows.offset)
-    sums, counts = np.zeros((d, n_atoms)), np.zeros((d, n_atoms))
+def atom_means(rows: Rows, atoms: Told, fewest: int) -> AtomMeans:
+    """Read all rows once and return the mean of each atom of rows.
+
+    ``atoms`` has the atoms of rows, and those of the values of columns with missing values. Told sums of such a column are
+    over the latter: each of its values counts as the mean of its atom, so that no mean is over other values than told ones.
+    """
+    n_atoms, d = int(atoms.rows.max(initial=-1)) + 1, len(rows.offset)
+    groups = atoms.by_features(d)
+    sums = [np.zeros((len(features), int(own.max(initial=-1)) + 1)) for features, own in groups]
     for piece in rows.pieces():
-        own = atoms[piece.at]
-        for m in range(d):
-            sums[m] += np.bincount(own, weights=piece.cells[m], minlength=n_atoms)
-            counts[m] += np.bincount(own, None if piece.mask is None else piece.mask[m], minlength=n_atoms)
+        for (features, own), total in zip(groups, sums, strict=True):
+            there = own[piece.at] >= 0
+            for k, m in enumerate(features):
+                total[k] += np.bincount(own[piece.at][there], piece.cells[m][there], minlength=total.shape[1])
+    cells, counts = np.zeros((d, n_atoms)), np.zeros((d, n_atoms))
+    for (features, own), total in zip(groups, sums, strict=True):
+        there = own >= 0
+        size = np.maximum(np.bincount(own[there], minlength=total.shape[1]), 1)
+        counts[features] = behind = np.bincount(atoms.rows[there], minlength=n_atoms)
+        if own is atoms.rows:
+            cells[features] = total / size
+            continue
+        for m, mean in zip(features, total / size, strict=True):
+            cells[m] = np.bincount(atoms.rows[there], mean[own[there]], minlength=n_atoms) / np.maximum(behind, 1)
     known = counts >= fewest
-    cells = np.where(known, sums / np.maximum(counts, 1.0), 0.0)
     mask = None if known.all() else known.astype(np.float64)
-    return AtomMeans(Piece(slice(0, n_atoms), cells, mask), np.where(known, counts, 0.0).T)
+    piece = Piece(slice(0, n_atoms), np.where(known, cells, 0.0), mask)
+    return AtomMeans(piece, np.where(known, counts, 0.0).T)
 
 
 class Told(NamedTuple):

@@ -77,7 +77,10 @@ class Audit:
         record, own = self._record, self._in_given_order(labels)
         with nullcontext() if record is None else record.locked():
             atoms = self._current()
-            of_rows = split(atoms.by_key[ROWS], own, self.fewest, self._whole(rows, atoms, whole))
+            if whole is not None:
+                numbers = {key: each.atoms for key, each in atoms.by_key.items()}
+                by_mean = whole(atom_means(rows, self._told(numbers, rows.names, levels), self.fewest))
+            of_rows = split(atoms.by_key[ROWS], own, self.fewest, None if whole is None else by_mean)
             parts = {key: split(each, of_rows.labels, self.fewest) for key, each in atoms.by_key.items() if key != ROWS}
             parts[ROWS] = of_rows
             self._atoms = Atoms({key: part.partition for key, part in parts.items()}, atoms.gaps)
@@ -94,12 +97,6 @@ class Audit:
         if self._record is None or self._now is None:
             return self._atoms
         return self._record.read(self._now, self._atoms, self.fewest)
-
-    def _whole(self, rows: HeldRows, atoms: Atoms, labels: Labelling | None) -> IntArray | None:
-        """Return the label of each atom by its mean."""
-        of_rows = atoms.by_key[ROWS].atoms
-        in_order = of_rows if self._order is None else of_rows[self._order]
-        return None if labels is None else labels(atom_means(rows, in_order, self.fewest))
 
     def _told(self, labels: Mapping[str, IntArray], names: Sequence[str], levels: Mapping[str, Sequence[str]]) -> Told:
         assert self._atoms is not None
