@@ -401,7 +401,10 @@ def test_interrupted_while_it_is_loaded_it_says_so_too(tmp_path):
 
 COMMANDS = ("check", "fit", "predict", "explain", "report", "demo", "datasets", "version", "federation", "participant")
 JOINING = ("join-request", "approve", "join", "renew", "certificates")
-SEVERAL = {"federation": ("init", "start", "run", "status", "result", *JOINING), "participant": ("preview", "serve")}
+SEVERAL = {
+    "federation": ("init", "start", "run", "status", "result", *JOINING),
+    "participant": ("preview", "renew", "serve"),
+}
 
 
 def test_every_command_has_help_with_an_example_in_80_columns(tmp_path):

@@ -188,9 +188,10 @@ class Federation:
         return ()
 
     def forget_releases(self):
-        """What left so far is not counted."""
+        """What left so far is not counted, and the tables are as if nothing had been told of them."""
         for name in self.names:
             (self.folder / "kits" / name / RELEASES).unlink(missing_ok=True)
+            (self.folder / f"{name}.parquet.told").unlink(missing_ok=True)
 
     def reseed(self, seed):
         """Everybody agrees on the same study with another seed."""

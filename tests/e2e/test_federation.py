@@ -14,6 +14,7 @@ import pytest
 
 import intarsia
 from intarsia import ReleasePolicy
+from intarsia.federation.algorithms import ROUNDS
 
 pytest.importorskip("nvflare")
 psutil = pytest.importorskip("psutil")
@@ -48,7 +49,8 @@ def hospitals():
 def in_process(tables, method="federated", k=2):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return intarsia.cluster(tables, k, method=method, random_state=0, release=ReleasePolicy())
+        rounds = {"max_rounds": ROUNDS} if method == "federated" else {}
+        return intarsia.cluster(tables, k, method=method, random_state=0, release=ReleasePolicy(), **rounds)
 
 
 def assert_same(federation, expected):

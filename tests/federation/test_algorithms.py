@@ -48,7 +48,7 @@ def test_a_study_whose_rules_forbid_its_settings_is_refused(method, settings, wh
 
 def test_more_rounds_than_are_allowed_are_a_warning():
     warning = check_rules(Study("s", ("a", "b"), n_clusters=2, release=ReleasePolicy(max_rounds=3)))
-    assert warning.startswith("the study takes up to 20 rounds, and the release rules allow 3")
+    assert warning.startswith("the study takes up to 5 rounds, and the release rules allow 3")
 
 
 def test_the_merge_of_a_study_travels_with_its_job():

@@ -14,12 +14,14 @@ from msgspec.structs import replace
 from intarsia.cli import main
 from intarsia.cli import participant as commands
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
+from intarsia.federation.algorithms import ROUNDS
 from intarsia.federation.consent import form_of, later_fields, terms_of
-from intarsia.federation.site import open_rows, participant_of
+from intarsia.federation.site import Site, open_rows, participant_of
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.federation.study_file import Server, Study
+from intarsia.privacy.journal import Journal
 from intarsia.privacy.policy import ReleasePolicy
-from intarsia.protocol import tag_of
+from intarsia.protocol import Describe, Description, encode, tag_of
 from intarsia.protocol.catalogue import fields_of, rows_behind
 
 STUDY = Study("heart", ("a", "b"), n_clusters=2, settings={"random_state": 0, "n_local_clusters": {"a": 2, "b": 3}})
@@ -70,7 +72,10 @@ def test_a_form_says_what_would_leave_and_counts_once_it_is_filled_in(kit, intar
     assert (said["table"], said["columns"], said["n_clusters"]) == ("data.csv", ["x", "y 1"], 2)
     assert said["release"]["min_cluster_size"] == 7
     assert said["settings"]["n_local_clusters"] == {"a": 2, "b": 3}
-    assert said["requests"] == FederatedAlgorithm(2, scale="auto", n_local_clusters=2).terms("a").listed()
+    assert (
+        said["requests"]
+        == FederatedAlgorithm(2, scale="auto", n_local_clusters=2, max_rounds=ROUNDS).terms("a").listed()
+    )
     assert said["leaves"]["reply.summary"]["sizes"] == 20
     assert said["leaves"]["reply.refinement"]["refined.values"] == "at least 7"
     assert "'agreed_by', 'on' must be filled in" in intarsia("serve", "--consent", form, rc=1)
@@ -172,3 +177,29 @@ def test_names_of_any_kind_survive_in_a_form(tmp_path):
     said = tomllib.loads(form_of(terms, [{"message": "reply.x", "fields": [{"field": "a.b", "fewest_rows": None}]}]))
     assert said["columns"] == columns
     assert json.dumps(said["leaves"]["reply.x"]) == '{"a.b": "no rows: names and settings"}'
+
+
+def test_a_changed_table_is_served_only_after_its_record_was_renewed(kit, intarsia, capsys):
+    form = kit / "form.toml"
+    intarsia("preview", "--form", form)
+    fill_in(form)
+    intarsia("serve", "--consent", form)
+    record = kit / "data.csv.told"
+    assert not record.exists()  # nothing was told yet
+    site = Site("a", kit, "0" * 16)
+    assert isinstance(site.answer(encode(Describe(scale="auto"))), Description)
+    assert record.exists()
+    table = pl.read_csv(kit / "data.csv")
+    table[:-1].write_csv(kit / "data.csv")
+    assert "1 row(s) of the table were changed or removed" in intarsia("serve", "--consent", form, rc=1)
+    for words in (("--reason", "patient 39 withdrew"), ("--reason", "again")):
+        with pytest.raises(SystemExit) as end:
+            main(["participant", "renew", "--kit", str(kit), *words])
+        assert end.value.code == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "keep it: it says what was told before" in said
+    assert "there is no record to renew" in said
+    (entry,) = Journal(kit / "releases.jsonl").entries("renewed")
+    assert entry["reason"] == "patient 39 withdrew"
+    assert (kit / entry["record"]).exists()
+    intarsia("serve", "--consent", form)

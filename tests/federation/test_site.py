@@ -203,3 +203,14 @@ def test_chosen_columns_take_part_and_a_missing_one_is_named(kit):
     write_settings(kit / "local", LocalSettings(str(kit / "data.csv"), ("z",)))
     with pytest.raises(InputError, match="'z'"):
         Site("a", kit, RUN)
+
+
+def test_the_same_request_gets_the_same_reply_after_a_restart_whatever_was_told_since(kit):
+    asked = encode(summarize())
+    first = Site("a", kit, RUN).answer(asked)
+    assert encode(Site("a", kit, RUN).answer(asked)) == encode(first)
+    path = next((kit / "intarsia").glob("*.replies/*"))
+    assert path.stat().st_mode & 0o077 == 0
+    told = replace(first, sizes=first.sizes[::-1].copy())  # as if another study had changed what may be told
+    path.write_bytes(encode(told))
+    assert encode(Site("a", kit, RUN).answer(asked)) == encode(told)

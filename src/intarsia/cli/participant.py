@@ -51,6 +51,13 @@ class Options:
         typer.Option(help="Local algorithm: 'HDBSCAN(min_cluster_size=20)', 'GaussianMixture(n_components=3)'."),
     ] = None
     missing: Annotated[str | None, typer.Option(help="Missing values: observed, impute, drop or error.")] = None
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            "--record",
+            help="The record of what was told of the table, one for all its studies. Default: beside it, <table>.told.",
+        ),
+    ] = None
     min_cluster_size: Annotated[
         int | None, typer.Option(min=1, help="No number that describes fewer rows leaves.", rich_help_panel=_RULES)
     ] = None
@@ -103,6 +110,7 @@ class Options:
             "id_column": self.id_column,
             "local": self.local,
             "missing": self.missing,
+            "record": None if self.record is None else str(self.record.resolve()),
         }
         settings = _settings_of(kit)
         settings = replace(settings, **{name: value for name, value in given.items() if value is not None})

@@ -19,6 +19,7 @@ _KINDS: dict[str, type[FederatedAlgorithm | OneShotAlgorithm]] = {
     "federated": FederatedAlgorithm,
     "one_shot": OneShotAlgorithm,
 }
+ROUNDS = 5  # by default in a federation: more tell more and hardly change the labels (docs/threat-model.md)
 _OF_A_PARTICIPANT = ("local", "missing")  # settings that each participant chooses itself
 
 
@@ -27,7 +28,7 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
     from intarsia.estimators.clustering import estimator_for  # which a server need not load
     from intarsia.estimators.recording import plain
 
-    settings = {"random_state": 0, **study.settings}
+    settings = {"random_state": 0, **({"max_rounds": ROUNDS} if study.method == "federated" else {}), **study.settings}
     if "release" in settings:
         raise SettingError("release must be a table of its own, [release], not a setting of the method.")
     if local := [name for name in _OF_A_PARTICIPANT if name in settings]:

@@ -3,7 +3,8 @@
 The study in the kit says which requests are answered.
 
 In the kit are ``labels.csv`` (of the latest run; those of every run in ``labels/``), ``releases.jsonl`` (the journal of what
-left) and, in ``intarsia/``, the request that a later one refers to.
+left) and, in ``intarsia/``, the request that a later one refers to, and the replies of each run: the same request gets the
+same reply after a restart. Beside the table is the record of what was told of it (:mod:`intarsia.privacy.record`).
 """
 
 from __future__ import annotations
@@ -19,10 +20,21 @@ from intarsia.federation.kit_folder import study_of
 from intarsia.federation.site_settings import LocalSettings, read_settings
 from intarsia.participant import Participant
 from intarsia.participant.registry import clusterer_from_text
-from intarsia.privacy.journal import Journal
+from intarsia.privacy.journal import Journal, digest_of
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.record import Record
-from intarsia.protocol import Assign, Failure, Label, Reply, Request, StudyTerms, Summarize, decode_request, encode
+from intarsia.protocol import (
+    Assign,
+    Failure,
+    Label,
+    Reply,
+    Request,
+    StudyTerms,
+    Summarize,
+    decode_reply,
+    decode_request,
+    encode,
+)
 from intarsia.results.label_file import write_labels
 from intarsia.tables import Opened, open_table
 from intarsia.tables.open import needs_all_rows
@@ -47,8 +59,8 @@ def open_rows(name: str, settings: LocalSettings) -> Opened:
 
 
 def record_of(settings: LocalSettings) -> Record:
-    """Return the record of what was told of a participant's table, which stands beside the table."""
-    return Record.beside(settings.table)
+    """Return the record of what was told of a participant's table, which stands beside the table by default."""
+    return Record(Path(settings.record)) if settings.record else Record.beside(settings.table)
 
 
 def check_record(name: str, settings: LocalSettings) -> None:
@@ -103,6 +115,7 @@ class Site:
         self._label_files = (kit / LABELS_OF_RUNS / f"{run}.csv", kit / LABELS)  # no other run overwrites the first
         self._last_summarize = kit / "intarsia" / f"{run}.summarize"
         self._last_summarize.parent.mkdir(exist_ok=True)
+        self._replies = kit / "intarsia" / f"{run}.replies"
         self._journal = _SiteJournal(kit / RELEASES, max_bytes)
         settings = read_settings(kit / "local")
         opened = open_rows(name, settings)
@@ -121,9 +134,25 @@ class Site:
             return failure
         if isinstance(request, Assign) and not self._summarized:
             self._recall()
+        if (told := self._told(request)) is not None and not isinstance(request, Summarize | Label | Assign):
+            self._journal.write_reply(told, request)
+            return told
         reply = self._participant.handle(request)
         if not isinstance(reply, Failure):
             self._remember(request)
+            reply = self._keep(request, reply) if told is None else told
+        return reply
+
+    def _told(self, request: Request) -> Reply | None:
+        """Return the reply to the same request before a restart: what was told since must not change it."""
+        try:
+            return decode_reply((self._replies / digest_of(request)).read_bytes())
+        except (OSError, ProtocolError):
+            return None
+
+    def _keep(self, request: Request, reply: Reply) -> Reply:
+        self._replies.mkdir(mode=0o700, exist_ok=True)
+        write_atomically(self._replies / digest_of(request), encode(reply), secret=True)
         return reply
 
     def _remember(self, request: Request) -> None:

@@ -8,6 +8,7 @@
     local = "HDBSCAN(min_cluster_size=20)"
     missing = "observed"
     metric = "euclidean"            # as agreed in the study
+    record = "/data/patients.told"  # what was told of the table; default: beside it
 
     [release]                       # as the study proposed, until the participant changes it
     min_cluster_size = 10
@@ -46,6 +47,7 @@ class LocalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     local: str | None = None
     missing: str = "observed"
     metric: str = "euclidean"
+    record: str = ""
     release: ReleasePolicy = ReleasePolicy()
 
 

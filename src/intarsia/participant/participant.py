@@ -21,8 +21,10 @@ from intarsia.core.rows import Labeller, Nearest, relabelled, sizes_of, squares_
 from intarsia.core.types import IntArray
 from intarsia.core.units import Statistics, choose_units, own_units
 from intarsia.exceptions import (
+    InputError,
     IntarsiaError,
     LocalAlgorithmError,
+    OutputError,
     ProtocolError,
     ReleaseError,
     TooFewRowsError,
@@ -157,9 +159,11 @@ class Participant:
             raise ReleaseError(
                 "the table is not the one of which was told before, so that its owner must consent anew."
             ) from error
+        except (InputError, OutputError) as error:
+            raise ReleaseError("the record of what was told of the table cannot be read or written.") from error
 
     def check_record(self) -> None:
-        """Raise a ReleaseError that says what changed in the table since it was first told of; for the owner only."""
+        """Raise an error that says what changed in the table since it was first told of; for the owner only."""
         self._audit.check()
 
     def _layout(self, request: Any) -> HeldRows:

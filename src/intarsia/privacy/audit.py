@@ -59,8 +59,8 @@ class Audit:
         return (int(fingerprints_of(self._given).rows.sum(dtype=np.uint64)),) if self.is_active else ()
 
     def check(self) -> None:
-        """Raise a ReleaseError if the table is not the recorded one; record nothing."""
-        if self.is_active and self._record is not None and self._record.path.exists():
+        """Raise a ReleaseError if the table is not the recorded one, an OutputError if there can be no record."""
+        if self.is_active and self._record is not None:
             with self._record.locked():
                 self._record.read(fingerprints_of(self._given), self._fresh(), self.fewest)
 

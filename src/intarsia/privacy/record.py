@@ -19,7 +19,7 @@ import numpy as np
 from intarsia._files import lock, write_atomically
 from intarsia.core.atoms import Partition
 from intarsia.core.types import BoolArray, IntArray
-from intarsia.exceptions import InputError, ReleaseError, quote
+from intarsia.exceptions import InputError, OutputError, ReleaseError, quote
 from intarsia.tables.fingerprints import Bits, Fingerprints
 
 SUFFIX = ".told"
@@ -65,7 +65,14 @@ class Record:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other jobs over the same table out."""
-        with self.path.with_name(self.path.name + ".lock").open("ab") as file:
+        try:
+            file = self.path.with_name(self.path.name + ".lock").open("ab")
+        except OSError as error:
+            raise OutputError(
+                f"the record of what was told of the table, {self.path}, cannot be written: {error.strerror}. Hint: "
+                "intarsia participant serve --record, with a file that all studies on this table share."
+            ) from error
+        with file:
             lock(file.fileno())
             yield
 
