@@ -58,7 +58,7 @@ unit: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
 # What does not depend on the versions of other libraries, or is checked well enough with the newest ones.
-NOT_FLOOR = laws privacy coordinator core/grouping core/fast datasets/test_accuracy.py protocol/test_hostile.py cli/test_memory.py \
+NOT_FLOOR = laws attacks privacy coordinator core/grouping core/fast datasets/test_accuracy.py protocol/test_hostile.py cli/test_memory.py \
   report/test_browser.py test_experiments.py test_docs.py test_language.py test_house.py
 
 floor: pyproject.toml constraints-floor.txt  ## tests that touch other libraries, with the oldest versions that we support
