@@ -76,7 +76,6 @@ def test_a_search_by_the_misfit_finds_no_row():
     assert found == 0
 
 
-@pytest.mark.xfail(strict=False, reason="means of atoms in columns with missing values")
 def test_a_search_for_a_mean_over_other_values_than_were_told():
     found = 0
     for seed in range(5):
