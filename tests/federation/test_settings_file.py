@@ -18,7 +18,7 @@ def test_settings_survive_writing(tmp_path):
         "HDBSCAN(min_cluster_size=20)",
         "drop",
         "manhattan",
-        ReleasePolicy(9, "withhold", 3, max_rounds=None),
+        release=ReleasePolicy(9, "withhold", 3, max_rounds=None),
     )
     write_settings(tmp_path, said)
     assert read_settings(tmp_path) == said
