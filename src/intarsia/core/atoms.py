@@ -25,6 +25,7 @@ from intarsia.core.centroids import MaskedCentroids, membership
 from intarsia.core.rows import Piece, Rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
+_FEW = 8  # groups: a product with a dense matrix is faster
 _DENSE = 4  # times as many possible parts as rows are counted in an array; more are sorted
 
 
@@ -127,10 +128,9 @@ def atom_means(rows: Rows, atoms: Told, fewest: int) -> AtomMeans:
     groups = atoms.by_features(d)
     sums = [np.zeros((len(features), int(own.max(initial=-1)) + 1)) for features, own in groups]
     for piece in rows.pieces():
-        for (features, own), total in zip(groups, sums, strict=True):
-            there = own[piece.at] >= 0
-            for k, m in enumerate(features):
-                total[k] += np.bincount(own[piece.at][there], piece.cells[m][there], minlength=total.shape[1])
+        for k, (features, own) in enumerate(groups):
+            if len(features):
+                sums[k] += _sums_by(own[piece.at], piece.cells, features, sums[k].shape[1])
     cells, counts = np.zeros((d, n_atoms)), np.zeros((d, n_atoms))
     for (features, own), total in zip(groups, sums, strict=True):
         there = own >= 0
@@ -170,6 +170,16 @@ class ToldSums(NamedTuple):
     sizes: IntArray
     means: MaskedCentroids
     squares: FloatArray
+
+
+def _sums_by(groups: IntArray, cells: FloatArray, features: IntArray, n_groups: int) -> FloatArray:
+    """Return the sums of some features (features × groups) over rows of each group; negative groups are none."""
+    some = cells if len(features) == len(cells) else cells[features]
+    if n_groups <= _FEW:
+        return np.asarray(some @ membership(groups, n_groups).T)
+    there = groups >= 0
+    inside = groups if there.all() else groups[there]
+    return np.array([np.bincount(inside, each if there.all() else each[there], n_groups) for each in some])
 
 
 def told_sums(rows: Rows, told: Told, n_clusters: int, around: FloatArray | None = None) -> ToldSums:

@@ -30,10 +30,10 @@ from intarsia.exceptions import (
     TooFewRowsError,
 )
 from intarsia.participant.choose_k import Chosen, choose_labels
-from intarsia.participant.clusterers import check_in_memory, clusterer_for
+from intarsia.participant.clusterers import BuiltInKMeans, check_in_memory, clusterer_for
 from intarsia.participant.refine import CentroidSet, Round, labelled_by_nearest, refine_sets
 from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units, own_moments, units_of
-from intarsia.participant.summary import details_of
+from intarsia.participant.summary import by_first_row, details_of
 from intarsia.privacy.audit import Audit
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.protocol import (
@@ -293,7 +293,7 @@ class Participant:
         """Return the clusters as they may be released, and their number; keep the labels for the owner and later groups."""
         new = self._suppression.settle(found.sizes, rows.extent, lambda: found.centres)
         if (new != np.arange(len(new))).any():
-            new = _by_first_row(new, found.labels[rows.drawn])
+            new = by_first_row(new, found.labels[rows.drawn])
         labels = relabelled(found.labels, np.where(new >= 0, new, LEFT_OUT))
         told = self._tell(np.maximum(labels, NOISE), rows, request.columns)
         used = sizes_of(told.rows, int(new.max(initial=-1)) + 1) > 0
@@ -334,7 +334,8 @@ class Participant:
 
         n_iter = min(request.max_iter, most_iterations(sum(len(each.centres) for each in sets), len(rows.names)))
         telling = tell if self._audit.is_active else None
-        round_ = Round(self._metric, request.min_points, used, refine, n_iter, telling)
+        one_step = n_iter == 1 and isinstance(self._clusterer, BuiltInKMeans) and used is None
+        round_ = Round(self._metric, request.min_points, used, refine, n_iter, telling, one_step)
         return Refinement(refined=refine_sets(rows, sets, round_))
 
     def _label(self, request: Label, rows: HeldRows) -> Reply:
@@ -371,15 +372,6 @@ class Participant:
         Assign: _assign,
     }
     """The function that answers each kind of request. That of a registered exchange is added here."""
-
-
-def _by_first_row(new: IntArray, labels: IntArray) -> IntArray:
-    """Return new clusters (−1: none) of old ones, numbered in the order in which the labelled rows have them."""
-    clusters = np.where(labels >= 0, new[labels], -1)
-    first = np.full(int(new.max()) + 1, len(labels))
-    np.minimum.at(first, clusters[clusters >= 0], np.flatnonzero(clusters >= 0))
-    rank = np.argsort(np.argsort(first, kind="stable"))
-    return np.where(new >= 0, rank[new], -1)
 
 
 def _mixture(sent: Gaussians, centres: MaskedCentroids) -> Mixture:

@@ -80,3 +80,12 @@ def _boxes(clusters: Clustered) -> tuple[FloatArray, FloatArray]:
             values = cells if observed is None else np.where(observed > 0, cells, nothing)
             side[k] = extreme(side[k], extreme.reduce(values, axis=1))
     return np.where(released, low, 0.0), np.where(released, high, 0.0)
+
+
+def by_first_row(new: IntArray, labels: IntArray) -> IntArray:
+    """Return new clusters (−1: none) of old ones, numbered in the order in which the labelled rows have them."""
+    clusters = np.where(labels >= 0, new[labels], -1)
+    first = np.full(int(new.max()) + 1, len(labels))
+    np.minimum.at(first, clusters[clusters >= 0], np.flatnonzero(clusters >= 0))
+    rank = np.argsort(np.argsort(first, kind="stable"))
+    return np.where(new >= 0, rank[new], -1)

@@ -94,7 +94,7 @@ class Audit:
         """Return the atoms as they are now: other jobs may have told of the table meanwhile."""
         self.begin()
         assert self._atoms is not None
-        if self._record is None or self._now is None:
+        if self._record is None or self._now is None or self._record.is_as_written:
             return self._atoms
         return self._record.read(self._now, self._atoms, self.fewest)
 

@@ -55,6 +55,12 @@ class Record:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._written: tuple[int, int, int] | None = None
+
+    @property
+    def is_as_written(self) -> bool:
+        """Whether nobody else has replaced the record since this object wrote it."""
+        return self._written is not None and self._written == _state_of(self.path)
 
     @classmethod
     def beside(cls, table: str | Path) -> Record:
@@ -110,6 +116,7 @@ class Record:
         told, pinned = ({key: each for key, each in both.items() if key in used} for both in (told, pinned))
         stored = _Stored(_VERSION, now.rows.tobytes(), columns, gaps, told, pinned)
         write_atomically(self.path, msgspec.msgpack.encode(stored), secret=True)
+        self._written = _state_of(self.path)
 
     def renew(self) -> Path | None:
         """Put the record aside, so that the next one starts without it; return its new place."""
@@ -127,6 +134,14 @@ class Record:
         if stored.version != _VERSION:
             raise InputError(f"{self.path} has version {stored.version}; this installation supports {_VERSION}.")
         return stored
+
+
+def _state_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_ino, state.st_mtime_ns, state.st_size
 
 
 def _places(before: Bits, now: Bits, fewest: int) -> IntArray:
