@@ -95,17 +95,20 @@ def test_rows_that_were_pinned_do_not_help_another_part():
 
 def test_missing_values_take_no_part():
     observed = np.array([True] * 6 + [False] * 3)
-    told, partition = split(Partition.whole(observed), np.array([0, 0, 0, 1, 1, 1, 0, 1, 1]), 3)
+    told, partition, _ = split(Partition.whole(observed), np.array([0, 0, 0, 1, 1, 1, 0, 1, 1]), 3)
     assert told.tolist() == [0, 0, 0, 1, 1, 1, -1, -1, -1]
     assert partition.atoms.tolist() == [0, 0, 0, 1, 1, 1, -1, -1, -1]
 
 
-def test_an_atom_that_is_not_divided_is_told_as_its_mean():
+def test_atoms_are_told_as_their_means():
     partition = Partition(np.repeat([0, 1], [6, 12]), np.zeros(18, bool))
     labels = np.repeat([0, 1, 0, 1], [4, 2, 6, 6])
-    told, after = split(partition, labels, 5, whole=np.array([2, 2]))
-    assert told.tolist() == [2] * 6 + [0] * 6 + [1] * 6  # the second atom was divided
-    assert after.atoms.tolist() == [0] * 6 + [1] * 6 + [2] * 6
+    result = split(partition, labels, 5)
+    assert result.partition.atoms.tolist() == [0] * 6 + [1] * 6 + [2] * 6
+    assert result.divided.tolist() == [False] * 6 + [True] * 12
+    by_mean = np.array([2, 0, 2])
+    assert result.by_means(by_mean, convex=True).tolist() == [2] * 6 + [0] * 6 + [2] * 6
+    assert result.by_means(by_mean, convex=False).tolist() == [2] * 6 + [0] * 6 + [1] * 6
 
 
 def test_means_of_atoms():

@@ -8,8 +8,8 @@ what.
 What is not divided must not become an answer either. Whoever tries the same part with and without one row would see, from
 whether it is told, if that row exists: so rows whose part was once too small are *pinned*. They follow the main part of
 their atom from then on, and do not help another part to be large enough. And an atom that followed the majority of its rows
-would change its cluster when a single row does: so an atom that is not divided goes where its mean goes, which follows from
-sums that are told anyway.
+would change its cluster when a single row does: so an atom goes where its mean goes, which follows from sums that are told
+anyway.
 
 All functions are pure; a release policy decides on n (:mod:`intarsia.privacy.audit`).
 """
@@ -51,26 +51,38 @@ class AtomMeans(NamedTuple):
     counts: FloatArray
 
 
-Labelling = Callable[[AtomMeans], IntArray]
-"""A function that labels atoms by their means."""
+class Labelling(NamedTuple):
+    """A function that labels atoms by their means.
+
+    ``convex`` says that the mean of rows with one label has this label, too: true of the nearest of several centres. Atoms
+    that were just divided then follow their means as well; otherwise they keep the label of their rows.
+    """
+
+    of: Callable[[AtomMeans], IntArray]
+    convex: bool = True
 
 
 class Split(NamedTuple):
-    """The label under which each row is told, and the partition afterwards."""
+    """The label under which each row is told, the partition afterwards, and which rows are in an atom that was divided."""
 
     labels: IntArray
     partition: Partition
+    divided: BoolArray
+
+    def by_means(self, labels: IntArray, *, convex: bool) -> IntArray:
+        """Return the told labels with those of atoms (by their means) in the place of the rows'."""
+        of_atoms = labels.astype(self.labels.dtype)[self.partition.atoms]
+        return of_atoms if convex else np.where(self.divided, self.labels, of_atoms)
 
 
-def split(partition: Partition, labels: IntArray, fewest: int, whole: IntArray | None = None) -> Split:
+def split(partition: Partition, labels: IntArray, fewest: int) -> Split:
     """Divide atoms by new labels (from −1) into parts of at least ``fewest`` rows.
 
     The *main part* of an atom is the largest, with all pinned rows of the atom. A smaller part that has fewer than
-    ``fewest`` rows that are not pinned is told with the main part, and its rows are pinned. An atom of which no part but
-    the main one is left is told under its label in ``whole``, by default under that of its main part. If every atom has
-    ``fewest`` rows, so does every new one; the same labels once more divide nothing.
+    ``fewest`` rows that are not pinned is told with the main part, and its rows are pinned. If every atom has ``fewest``
+    rows, so does every new one; the same labels once more divide nothing.
 
-    >>> told, (atoms, pinned) = split(Partition.whole(np.ones(8, dtype=bool)), np.array([0, 0, 0, 1, 1, 1, 1, 2]), 3)
+    >>> told, (atoms, pinned), _ = split(Partition.whole(np.ones(8, dtype=bool)), np.array([0, 0, 0, 1, 1, 1, 1, 2]), 3)
     >>> told.tolist(), atoms.tolist(), np.flatnonzero(pinned).tolist()
     ([0, 0, 0, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1, 1, 1], [7])
     """
@@ -88,15 +100,14 @@ def split(partition: Partition, labels: IntArray, fewest: int, whole: IntArray |
     after: IntArray = np.full(len(atoms), -1, dtype=np.int32)
     follows = np.where(pinned[there], main[part], joined[part])
     told[there] = (parts[follows] % n_labels - 1).astype(labels.dtype)
-    if whole is not None:
-        divided = np.zeros(len(whole), dtype=np.bool_)
-        divided[parts[own & (joined != main)] // n_labels] = True
-        alone = there & ~divided[atoms]
-        told[alone] = whole[atoms[alone]]
     after[there] = number[follows]
+    atom = parts // n_labels
+    divided = np.isin(atom, atom[joined != main], kind="sort")
+    in_divided = np.zeros(len(atoms), dtype=np.bool_)
+    in_divided[there] = divided[part]
     pinned = pinned.copy()
     pinned[there] |= joined[part] != part
-    return Split(told, Partition(after, pinned))
+    return Split(told, Partition(after, pinned), in_divided)
 
 
 def _counted(keys: IntArray, n_keys: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -173,7 +184,7 @@ class ToldSums(NamedTuple):
 
 
 def _sums_by(groups: IntArray, cells: FloatArray, features: IntArray, n_groups: int) -> FloatArray:
-    """Return the sums of some features (features × groups) over rows of each group; negative groups are none."""
+    """Return the sums of some features (features × groups) over rows of each group; negative numbers belong to no group."""
     some = cells if len(features) == len(cells) else cells[features]
     if n_groups <= _FEW:
         return np.asarray(some @ membership(groups, n_groups).T)

@@ -31,7 +31,7 @@ class CentroidSet(NamedTuple):
 
 
 Tell = Callable[[IntArray, Labelling], Told]
-"""Returns and records the labels that sums are told over; atoms that are not divided are labelled by their means."""
+"""Returns and records the labels that sums are told over; atoms are labelled by their means."""
 
 
 class Round(NamedTuple):
@@ -96,7 +96,7 @@ def _audited(rows: Rows, centroids: CentroidSet, nearest: _Nearest, round_: Roun
     """
     centres, extent = centroids
     near = Nearest(rows, centres, extent, round_.metric)
-    told = tell(nearest.labels, lambda atoms: near.labels(atoms.piece))
+    told = tell(nearest.labels, Labelling(lambda atoms: near.labels(atoms.piece)))
     complete = rows.complete and bool(centres.seen.all())
     sums, misfit = (_moved if complete and round_.metric == "euclidean" else _summed)(rows, centroids, nearest, told)
     if round_.one_step and complete:
@@ -117,7 +117,7 @@ def _audited(rows: Rows, centroids: CentroidSet, nearest: _Nearest, round_: Roun
                 break
         return found
 
-    return _answer(told_sums(rows, tell(labels, after_iterations), len(centres)), misfit)
+    return _answer(told_sums(rows, tell(labels, Labelling(after_iterations, convex=False)), len(centres)), misfit)
 
 
 def _moved(rows: Rows, centroids: CentroidSet, nearest: _Nearest, told: Told) -> tuple[ToldSums, float]:

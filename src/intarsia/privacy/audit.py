@@ -35,6 +35,7 @@ class Audit:
         self._order: IntArray | None = getattr(table, "order", None)
         self._atoms: Atoms | None = None
         self._now: Fingerprints | None = None
+        self._token: bytes | None = None
         self.n_moved = 0  # rows that the last labelling was told for under another label than their own
 
     @property
@@ -51,7 +52,7 @@ class Audit:
             self._now = fingerprints_of(self._given)
             with self._record.locked():
                 fresh = self._record.read(self._now, fresh, self.fewest)
-                self._record.write(self._now, fresh)
+                self._token = self._record.write(self._now, fresh)
         self._atoms = fresh
 
     def secret(self) -> tuple[int, ...]:
@@ -69,24 +70,26 @@ class Audit:
     ) -> Told:
         """Return the labels to tell sums over, and record them.
 
-        ``levels`` are those of the columns of categories in ``rows``; ``whole`` labels atoms that are not divided, by
-        default as most of their rows.
+        ``levels`` are those of the columns of categories in ``rows``; ``whole`` labels atoms by their means, by default
+        they are labelled as most of their rows.
         """
         if not self.is_active:
             return Told(labels)
         record, own = self._record, self._in_given_order(labels)
         with nullcontext() if record is None else record.locked():
             atoms = self._current()
+            of_rows = split(atoms.by_key[ROWS], own, self.fewest)
             if whole is not None:
                 numbers = {key: each.atoms for key, each in atoms.by_key.items()}
-                by_mean = whole(atom_means(rows, self._told(numbers, rows.names, levels), self.fewest))
-            of_rows = split(atoms.by_key[ROWS], own, self.fewest, None if whole is None else by_mean)
+                numbers[ROWS] = of_rows.partition.atoms
+                means = atom_means(rows, self._told(numbers, rows.names, levels), self.fewest)
+                of_rows = of_rows._replace(labels=of_rows.by_means(whole.of(means), convex=whole.convex))
             parts = {key: split(each, of_rows.labels, self.fewest) for key, each in atoms.by_key.items() if key != ROWS}
             parts[ROWS] = of_rows
             self._atoms = Atoms({key: part.partition for key, part in parts.items()}, atoms.gaps)
             changed = any(_differ(parts[key].partition, each) for key, each in atoms.by_key.items())
             if record is not None and self._now is not None and changed:
-                record.write(self._now, self._atoms)
+                self._token = record.write(self._now, self._atoms)
         self.n_moved = int((of_rows.labels != own).sum())
         return self._told({key: part.labels for key, part in parts.items()}, rows.names, levels)
 
@@ -94,7 +97,7 @@ class Audit:
         """Return the atoms as they are now: other jobs may have told of the table meanwhile."""
         self.begin()
         assert self._atoms is not None
-        if self._record is None or self._now is None or self._record.is_as_written:
+        if self._record is None or self._now is None or self._record.has(self._token):
             return self._atoms
         return self._record.read(self._now, self._atoms, self.fewest)
 

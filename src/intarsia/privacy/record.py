@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_bytes
+from typing import IO
 
 import msgspec
 import numpy as np
@@ -55,12 +57,14 @@ class Record:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._written: tuple[int, int, int] | None = None
+        self._lock: IO[bytes] | None = None
 
-    @property
-    def is_as_written(self) -> bool:
-        """Whether nobody else has replaced the record since this object wrote it."""
-        return self._written is not None and self._written == _state_of(self.path)
+    def has(self, token: bytes | None) -> bool:
+        """Whether the newest record is the one for which :meth:`write` returned this token; asked while it is locked."""
+        if token is None or self._lock is None or not self.path.exists():
+            return False
+        self._lock.seek(0)
+        return self._lock.read() == token
 
     @classmethod
     def beside(cls, table: str | Path) -> Record:
@@ -72,7 +76,9 @@ class Record:
     def locked(self) -> Iterator[None]:
         """Keep other jobs over the same table out."""
         try:
-            file = self.path.with_name(self.path.name + ".lock").open("ab")
+            lock_file = self.path.with_name(self.path.name + ".lock")
+            lock_file.touch(mode=0o600)
+            file = lock_file.open("r+b")
         except OSError as error:
             raise OutputError(
                 f"the record of what was told of the table, {self.path}, cannot be written: {error.strerror}. Hint: "
@@ -80,6 +86,7 @@ class Record:
             ) from error
         with file:
             lock(file.fileno())
+            self._lock = file
             yield
 
     def read(self, now: Fingerprints, fresh: Atoms, fewest: int) -> Atoms:
@@ -102,8 +109,8 @@ class Record:
             )
         return _extended(stored, fresh, _places(before, now.rows, fewest), fewest)
 
-    def write(self, now: Fingerprints, atoms: Atoms) -> None:
-        """Replace the record; columns that are only in the old one stay in it."""
+    def write(self, now: Fingerprints, atoms: Atoms) -> bytes:
+        """Replace the record and return its token; columns that are only in the old one stay in it."""
         told = {key: np.asarray(each.atoms, dtype=np.int32).tobytes() for key, each in atoms.by_key.items()}
         pinned = {key: np.packbits(each.pinned).tobytes() for key, each in atoms.by_key.items()}
         columns, gaps = dict(now.columns), dict(atoms.gaps)
@@ -115,8 +122,18 @@ class Record:
         used = {ROWS, *gaps.values()}
         told, pinned = ({key: each for key, each in both.items() if key in used} for both in (told, pinned))
         stored = _Stored(_VERSION, now.rows.tobytes(), columns, gaps, told, pinned)
+        token = self._new_token()
         write_atomically(self.path, msgspec.msgpack.encode(stored), secret=True)
-        self._written = _state_of(self.path)
+        return token
+
+    def _new_token(self) -> bytes:
+        """Note in the lock file who writes, before the record changes: then nobody takes an old one for the newest."""
+        assert self._lock is not None
+        token = token_bytes(16)
+        self._lock.seek(0)
+        self._lock.write(token)
+        self._lock.flush()
+        return token
 
     def renew(self) -> Path | None:
         """Put the record aside, so that the next one starts without it; return its new place."""
@@ -134,14 +151,6 @@ class Record:
         if stored.version != _VERSION:
             raise InputError(f"{self.path} has version {stored.version}; this installation supports {_VERSION}.")
         return stored
-
-
-def _state_of(path: Path) -> tuple[int, int, int] | None:
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return state.st_ino, state.st_mtime_ns, state.st_size
 
 
 def _places(before: Bits, now: Bits, fewest: int) -> IntArray:
