@@ -21,8 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from intarsia.core.blocks import by_rows
 from intarsia.core.centroids import MaskedCentroids, membership
-from intarsia.core.rows import Piece, Rows
+from intarsia.core.rows import Labeller, Piece, Rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 _FEW = 8  # groups: a product with a dense matrix is faster
@@ -49,6 +50,13 @@ class AtomMeans(NamedTuple):
 
     piece: Piece
     counts: FloatArray
+
+    def labelled(self, label: Labeller, n_centres: int) -> IntArray:
+        """Label the means, a few at a time if each is compared with many centres."""
+        cells, mask = self.piece.cells, self.piece.mask
+        places = by_rows(cells.shape[1], max(4 * len(cells), n_centres))
+        parts = (label(Piece(at, cells[:, at], None if mask is None else mask[:, at])) for at in places)
+        return np.concatenate([np.zeros(0, dtype=np.intp), *parts]).astype(np.intp)
 
 
 class Labelling(NamedTuple):

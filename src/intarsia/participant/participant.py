@@ -351,7 +351,7 @@ class Participant:
         self._labels = result.labels
         if not self._audit.is_active:
             return Labelled(sizes=result.sizes, counts=result.counts, squares=result.squares)
-        whole = Labelling(lambda atoms: label(atoms.piece), convex=request.gaussians is None)
+        whole = Labelling(lambda atoms: atoms.labelled(label, len(centres)), convex=request.gaussians is None)
         told = self._tell(result.labels, rows, request.columns, whole)
         sizes, means, squares = told_sums(rows, told, len(centres), centres.values)
         counts = np.where(centres.seen, means.counts, 0.0)

@@ -96,7 +96,7 @@ def _audited(rows: Rows, centroids: CentroidSet, nearest: _Nearest, round_: Roun
     """
     centres, extent = centroids
     near = Nearest(rows, centres, extent, round_.metric)
-    told = tell(nearest.labels, Labelling(lambda atoms: near.labels(atoms.piece)))
+    told = tell(nearest.labels, Labelling(lambda atoms: atoms.labelled(near.labels, len(centres))))
     complete = rows.complete and bool(centres.seen.all())
     sums, misfit = (_moved if complete and round_.metric == "euclidean" else _summed)(rows, centroids, nearest, told)
     if round_.one_step and complete:
@@ -107,12 +107,12 @@ def _audited(rows: Rows, centroids: CentroidSet, nearest: _Nearest, round_: Roun
 
     def after_iterations(atoms: AtomMeans) -> IntArray:
         """What the iterations do to rows, done to the means of atoms."""
-        found, moved = near.labels(atoms.piece), centres
+        found, moved = atoms.labelled(near.labels, len(centres)), centres
         means = MaskedCentroids.of(atoms.piece.cells.T + rows.offset, atoms.counts)
         for _ in range(1, round_.max_iter):
             new = merge(means, found, len(centres))
             moved = MaskedCentroids.of(np.where(new.seen, new.values, moved.values), new.counts + moved.counts)
-            before, found = found, Nearest(rows, moved, extent, round_.metric).labels(atoms.piece)
+            before, found = found, atoms.labelled(Nearest(rows, moved, extent, round_.metric).labels, len(centres))
             if np.array_equal(before, found):
                 break
         return found
