@@ -30,6 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import intarsia
+from benchmarks.audit import compared
 from benchmarks.memory import SMALL
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.densities.exact_force import exact_forces
@@ -359,6 +360,11 @@ def whole_run_on_two(*, quick: bool) -> Measured:
     return whole_run(2, quick=quick)
 
 
+def audit(*, quick: bool) -> Measured:
+    audited, plain, right = compared(200_000 if quick else 1_000_000)
+    return Measured(audited / plain, right, f"20 rounds in {audited:.1f} s, {plain:.1f} s without")
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of the table: ``at_least`` says on which side of the limit the ratio must be."""
@@ -384,6 +390,7 @@ ROWS = (
     Row("streamed table, 4 GiB", "reading it once per pass", 2.5, streaming, bytes_limit=GIB),
     Row("local k-means, no gaps", "scikit-learn's, same start", 1.3, local_kmeans_complete),
     Row("local k-means, 20 % gaps", "scikit-learn's without gaps", 3, local_kmeans_with_gaps),
+    Row("rounds with audit, K = 10", "the same without", 1.1, audit, bytes_limit=GIB),
     Row("whole run, one core", "all local KMeans.fit in turn", 1.15, whole_run_on_one, fails_above=1.5),
     Row("whole run, two cores", "all local KMeans.fit in turn", 0.65, whole_run_on_two, fails_above=1.5),
 )
