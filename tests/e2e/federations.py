@@ -199,6 +199,8 @@ class Federation:
             study = json.loads(path.read_text())
             study["settings"]["random_state"] = seed
             path.write_text(json.dumps(study))
+        for name in self.names:
+            self.agree(name)
 
     def labels(self, name):
         return pl.read_csv(self.folder / "kits" / name / "labels.csv")["cluster"].to_numpy()
