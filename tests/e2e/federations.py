@@ -107,6 +107,7 @@ class Federation:
     def agree(self, name):
         """Whoever answers for the data reads the form and fills it in."""
         form = self.folder / f"{name}.consent.toml"
+        form.unlink(missing_ok=True)
         where = ("--kit", str(self.folder / "kits" / name), "--table", str(self.folder / f"{name}.parquet"))
         self.here("participant", "preview", *where, "--form", str(form), "--json", *self.more)
         form.write_text(
