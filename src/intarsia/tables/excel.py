@@ -30,6 +30,7 @@ def read_excel(path: str | PathLike[str], *, most_unpacked: int = MOST_UNPACKED,
     """Return the first sheet as a polars table."""
     needed("polars", "Excel files", "cli")
     needed("fastexcel", "Excel files", "cli")
+    import fastexcel
     import polars as pl
 
     path = Path(path)
@@ -39,7 +40,7 @@ def read_excel(path: str | PathLike[str], *, most_unpacked: int = MOST_UNPACKED,
         table = pl.read_excel(path)
         names = set(table.columns)
         if any(match and match[1] in names for match in map(_RENAMED.fullmatch, names)):
-            first = pl.read_excel(path, has_header=False, read_options={"n_rows": 1}).row(0)
+            first = fastexcel.read_excel(path).load_sheet(0, header_row=None, n_rows=1).to_polars().row(0)
             check_header([f"column {k}" if name is None else str(name) for k, name in enumerate(first)], path.name)
     return table
 
