@@ -9,11 +9,13 @@ from intarsia.exceptions import TooFewRowsError
 from intarsia.privacy.policy import OPEN
 from intarsia.protocol import (
     Assign,
+    Centres,
     Columns,
     Describe,
     Label,
     encode,
 )
+from intarsia.protocol.refine import Refine
 from tests.privacy.cases import blobs, check_not_subtractable, participant_with, refine, rivals, summarize
 
 
@@ -135,6 +137,21 @@ def test_sets_of_centroids_in_one_request_cannot_be_subtracted():
     for told in ("values", "counts", "sizes"):  # of the close one nothing new is told
         assert np.array_equal(getattr(close, told), getattr(first, told))
     assert other.sizes.tolist() == open_[3]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_row_that_is_counted_elsewhere_leaves_no_trace_in_the_last_digit(seed):
+    """Two cuts with one row between them: the same rows are told, and so must be the same bits."""
+    rng = np.random.default_rng(seed)
+    table = {"x": np.concatenate([rng.uniform(0, 1, 40), [1.15], rng.uniform(1.3, 2.3, 40)]), "y": rng.normal(size=81)}
+    participant = participant_with(table)
+    replies = []
+    for cut in (1.1, 1.2):  # the row is right of the first cut and left of the second
+        values = np.array([[cut - 1, 0.0], [cut + 1, 0.0]])
+        sent = Centres(values, np.array([[True, True]] * 2), np.array([0.0, -3.0]), np.array([3.0, 3.0]))
+        request = Refine(seed=0, round=1, rivals=(sent,), min_points=1, max_iter=1)
+        replies.append(participant.handle(request).refined[0])
+    assert all((getattr(replies[0], told) == getattr(replies[1], told)).all() for told in ("values", "counts", "sizes"))
 
 
 @pytest.mark.parametrize("gaps", [False, True])

@@ -225,10 +225,9 @@ def told_sums(rows: Rows, told: Told, n_clusters: int, around: FloatArray | None
             sums[:, some] += member @ cells.T
             counts[:, some] += member.sum(axis=1)[:, None] if piece.mask is None else member @ piece.mask[some].T
             if shifted is not None:
-                apart = cells.T - shifted[:, some].take(own, axis=0, mode="clip")
-                if piece.mask is not None:
-                    apart *= piece.mask[some].T
-                squares[:, some] += member @ np.square(apart)
+                squares[:, some] += member @ np.square(cells).T
+    if shifted is not None:  # Σ (x − c)² = Σ x² − 2 c Σ x + n c², for values that are near 0 (see Rows.offset)
+        squares = np.maximum(squares - shifted * (2.0 * sums - counts * shifted), 0.0)
     means = offset + sums / np.maximum(counts, 1.0)
     counts[sizes == 0] = 0.0
     return ToldSums(sizes.astype(np.intp), MaskedCentroids.of(means, counts), np.where(counts > 0, squares, 0.0))

@@ -267,14 +267,6 @@ class Tally:
             self._sums[k] += sign * cells
             self.counts[k] += sign if mask is None else sign * mask
 
-    def move_rows(self, cells: FloatArray, old: IntArray, new: IntArray) -> None:
-        """Move complete rows (features × rows) from clusters to others; negative labels belong to none."""
-        change = membership(new, len(self.sizes)) - membership(old, len(self.sizes))
-        n_rows = change.sum(axis=1)
-        self._sums += change @ cells.T
-        self.counts += n_rows[:, None]
-        self.sizes += n_rows.astype(np.intp)
-
     def centroids(self) -> MaskedCentroids:
         """The mean of each cluster."""
         return MaskedCentroids.of(self._offset + self._sums / np.maximum(self.counts, 1.0), self.counts)

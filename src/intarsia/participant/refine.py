@@ -64,31 +64,21 @@ def refine_sets(rows: Rows, sets: list[CentroidSet], round_: Round) -> tuple[Ref
             misfits[k] += float(found.misfit.sum())
             labels = found.labels if round_.used is None else np.where(round_.used[piece.at], found.labels, -1)
             nearest[k][piece.at] = labels
-            tally.add_labels(piece, labels)
+            if round_.tell is None:
+                tally.add_labels(piece, labels)
     if round_.tell is None:
         return tuple(
             _answer(_refined(rows, each, tally.sizes, tally.centroids(), round_)[0], float(misfit))
             for each, tally, misfit in zip(sets, tallies, misfits, strict=True)
         )
-    return tuple(
-        _audited(rows, each, _Nearest(labels, tally, float(misfit)), round_, round_.tell)
-        for each, labels, tally, misfit in zip(sets, nearest, tallies, misfits, strict=True)
-    )
+    return tuple(_audited(rows, each, labels, round_, round_.tell) for each, labels in zip(sets, nearest, strict=True))
 
 
 def _answer(sums: ToldSums, misfit: float) -> Refined:
     return Refined(values=sums.means.values, counts=sums.means.counts, sizes=sums.sizes, misfit=misfit)
 
 
-class _Nearest(NamedTuple):
-    """The nearest centroid of each row, the sums of these clusters, and the sum of all squared distances."""
-
-    labels: IntArray
-    tally: Tally
-    misfit: float
-
-
-def _audited(rows: Rows, centroids: CentroidSet, nearest: _Nearest, round_: Round, tell: Tell) -> Refined:
+def _audited(rows: Rows, centroids: CentroidSet, nearest: IntArray, round_: Round, tell: Tell) -> Refined:
     """Return the answer about one set of centroids, in which all depends on rows by sums that may be told.
 
     Which centroids have enough rows, and where the local clusterer starts from, follow from sums that are told: exact ones
@@ -96,13 +86,15 @@ def _audited(rows: Rows, centroids: CentroidSet, nearest: _Nearest, round_: Roun
     """
     centres, extent = centroids
     near = Nearest(rows, centres, extent, round_.metric)
-    told = tell(nearest.labels, Labelling(lambda atoms: atoms.labelled(near.labels, len(centres))))
-    complete = rows.complete and bool(centres.seen.all())
-    sums, misfit = (_moved if complete and round_.metric == "euclidean" else _summed)(rows, centroids, nearest, told)
-    if round_.one_step and complete:
+    told = tell(nearest, Labelling(lambda atoms: atoms.labelled(near.labels, len(centres))))
+    sums = told_sums(
+        rows, told, len(centres), centres.values
+    )  # anew: differences of exact sums would leave a last digit
+    misfit = _misfit(sums, centroids)
+    if round_.one_step and rows.complete and bool(centres.seen.all()):
         return _answer(sums, misfit)
     labels = _refined(rows, centroids, sums.sizes, sums.means, round_)[1]
-    if np.array_equal(labels, nearest.labels):
+    if np.array_equal(labels, nearest):
         return _answer(sums, misfit)
 
     def after_iterations(atoms: AtomMeans) -> IntArray:
@@ -120,31 +112,12 @@ def _audited(rows: Rows, centroids: CentroidSet, nearest: _Nearest, round_: Roun
     return _answer(told_sums(rows, tell(labels, Labelling(after_iterations, convex=False)), len(centres)), misfit)
 
 
-def _moved(rows: Rows, centroids: CentroidSet, nearest: _Nearest, told: Told) -> tuple[ToldSums, float]:
-    """Return sums and misfit over told labels of complete rows, from those over the nearest labels: few rows differ."""
-    centres, varies = centroids.centres, centroids.extent.varies
-    tally, misfit = nearest.tally, nearest.misfit
-    for piece in rows.pieces(len(centres)):
-        old, new = nearest.labels[piece.at], told.rows[piece.at]
-        if not (differ := old != new).any():
-            continue
-        cells, old, new = piece.cells[:, differ], old[differ], new[differ]
-        tally.move_rows(cells, old, new)
-        for labels, sign in ((old, -1.0), (new, 1.0)):
-            apart = (cells + (rows.offset[:, None] - centres.values[labels].T))[varies][:, labels >= 0]
-            misfit += sign * float(np.square(apart).sum())
-    means = tally.centroids()
-    return ToldSums(tally.sizes, means, np.zeros_like(means.values)), max(misfit, 0.0)
-
-
-def _summed(rows: Rows, centroids: CentroidSet, nearest: _Nearest, told: Told) -> tuple[ToldSums, float]:  # noqa: ARG001
-    """Return sums and misfit over told labels; features that a centre knows stand for the others, as in eq:d."""
-    centres = centroids.centres
-    sums = told_sums(rows, told, len(centres), centres.values)
+def _misfit(sums: ToldSums, centroids: CentroidSet) -> float:
+    """Return the sum of squares around the centres; features that a centre knows stand for the others, as in eq:d."""
     counts = np.where(centroids.extent.varies, sums.means.counts, 0.0)
-    known = np.where(centres.seen, counts, 0.0)
+    known = np.where(centroids.centres.seen, counts, 0.0)
     rescaled = counts.sum(axis=1) / np.maximum(known.sum(axis=1), 1.0)
-    return sums, float((rescaled * np.where(known > 0, sums.squares, 0.0).sum(axis=1)).sum())
+    return float((rescaled * np.where(known > 0, sums.squares, 0.0).sum(axis=1)).sum())
 
 
 def _refined(
