@@ -41,7 +41,7 @@ def differing_letters(left: str, right: str) -> str:
 
 
 def first_pair(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first two names that look the same and are not; None if there are none.
+    """Return the first two names that look the same and are not, or None.
 
     >>> first_pair(["age", "sex", "аge"]) == ("age", "аge")
     True

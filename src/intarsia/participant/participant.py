@@ -157,7 +157,7 @@ class Participant:
             self._audit.begin()
         except ReleaseError as error:
             raise ReleaseError(
-                "the table is not the one of which was told before, so that its owner must consent anew."
+                "the table has changed since answers about it left, so that its owner must consent anew."
             ) from error
         except (InputError, OutputError) as error:
             raise ReleaseError("the record of what was told of the table cannot be read or written.") from error
