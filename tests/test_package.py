@@ -26,8 +26,8 @@ middle = time.perf_counter()
 import intarsia
 print((time.perf_counter() - start) / (middle - start), *sorted(sys.modules))
 """
-    ratio, *modules = fresh(code).split()
-    assert float(ratio) < 3  # of the import of numpy, which takes about a tenth of a second
+    ratio, *modules = min((fresh(code).split() for _ in range(3)), key=lambda printed: float(printed[0]))
+    assert float(ratio) < 3  # at best, of the import of numpy, which takes about a tenth of a second
     assert not {"pandas", "polars", "pyarrow", "plotly", "nvflare", "jinja2", "rich", "sklearn"} & set(modules)
 
 
