@@ -31,7 +31,7 @@ federation-demo: $(VENV)/.flare  ## the same hospitals as four processes and a s
 	@$(BIN)/python scripts/federation_demo.py
 
 e2e: $(VENV)/.flare  ## federations of real processes, and what happens when one is killed
-	$(BIN)/python -m tests.e2e.attempts
+	$(BIN)/python -m tests.attempts e2e
 
 network: $(VENV)/.flare  ## what the network adds to an exchange, also of ten megabytes from each
 	INTARSIA_LARGE=1 OMP_NUM_THREADS=1 $(BIN)/pytest -m e2e tests/e2e/test_overhead.py -s
@@ -55,7 +55,7 @@ contracts: setup
 	$(BIN)/lint-imports
 
 unit: setup
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
+	$(BIN)/python -m tests.attempts unit
 
 # What does not depend on the versions of other libraries, or is checked well enough with the newest ones.
 NOT_FLOOR = laws attacks privacy coordinator core/grouping core/fast datasets/test_accuracy.py protocol/test_hostile.py cli/test_memory.py \
@@ -65,7 +65,7 @@ floor: pyproject.toml constraints-floor.txt  ## tests that touch other libraries
 	$(PYTHON) -m venv .venv-floor
 	$(FLOOR)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
 	$(FLOOR)/python -m pip install --quiet --disable-pip-version-check --constraint constraints-floor.txt --editable '.[cli]' --group dev
-	OMP_NUM_THREADS=1 $(FLOOR)/pytest --numprocesses 2 $(NOT_FLOOR:%=--ignore tests/%)
+	$(FLOOR)/python -m tests.attempts unit $(NOT_FLOOR:%=--ignore tests/%)
 
 browser:  ## a browser for the tests of the report, which skip themselves without one
 	scripts/install-browser

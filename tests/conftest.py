@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.attempts import FAILURES, write_failures
 
 settings.register_profile(
     "intarsia", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -26,3 +29,8 @@ def pytest_xdist_make_scheduler(config, log):
             return next((part for part in shared if part in nodeid), nodeid)
 
     return OneBrowser(config, log)
+
+
+def pytest_terminal_summary(terminalreporter):
+    if (path := os.environ.get(FAILURES)) and not hasattr(terminalreporter.config, "workerinput"):
+        write_failures(Path(path), terminalreporter.stats)

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import attempts
+from tests import attempts
 
-pytestmark = pytest.mark.e2e
 TESTS = """
 from pathlib import Path
-import pytest
 
-pytestmark = pytest.mark.e2e
 SEEN = Path(__file__).with_name("seen")
 
 def test_steady():
@@ -45,11 +42,9 @@ def test_a_test_that_passes_at_the_second_attempt_is_flaky_and_named(folder, tmp
     rest = ("-q", "-p", "no:cacheprovider", "-k", "flaky or steady")
     assert attempts.run([(one,)], tmp_path / "flaky.txt", *rest) == 0
     said = capsys.readouterr().out
-    assert (
-        "FLAKY (failed, then passed): tests/e2e/_attempts/test_three.py::test_flaky: AssertionError: too slow" in said
-    )
+    assert "FLAKY (failed, then passed): tests/_attempts/test_three.py::test_flaky: AssertionError: too slow" in said
     assert "0 failed, 1 flaky" in said
     assert "test_flaky" in (tmp_path / "flaky.txt").read_text()
     assert attempts.run([(one,)], tmp_path / "flaky.txt", "-q", "-p", "no:cacheprovider") == 1
-    assert "FAILED (twice): tests/e2e/_attempts/test_three.py::test_broken" in capsys.readouterr().out
+    assert "FAILED: tests/_attempts/test_three.py::test_broken" in capsys.readouterr().out
     assert (tmp_path / "flaky.txt").read_text() == ""
