@@ -223,6 +223,18 @@ def test_k_is_chosen_without_k_and_a_config_replaces_a_long_line(folder, tmp_pat
     assert (louder["units"], louder["settings"]["random_state"], louder["n_clusters"]) == ("minmax", 7, 2)
 
 
+def test_a_preset_of_the_line_or_of_a_config_replaces_defaults_and_explicit_settings_win(folder, tmp_path):
+    config = folder / "preset.toml"
+    config.write_text('[settings]\npreset = "paper"\nstep_size = 0.5\n')
+    said = ("fit", *FILES[:2], "-x", "patient", "-x", "sex", "-k", 2, "--json", "-o")
+    by_line = json.loads(inside(*said, tmp_path / "s", "--preset", "paper", where=folder).stdout)["settings"]
+    by_config = json.loads(inside(*said, tmp_path / "t", "--config", config, where=folder).stdout)["settings"]
+    assert (by_line["max_rounds"], by_line["scale"], by_line["step_size"]) == (3, None, 0.8)
+    assert by_config == by_line | {"step_size": 0.5}
+    wrong = run(*said, tmp_path / "u", "--preset", "papr", where=folder, rc=1)
+    assert "preset must be one of ('paper',)" in " ".join(wrong.stderr.split())
+
+
 def test_without_the_extra_it_says_what_to_install(tmp_path):
     without = "import sys; sys.modules['typer'] = None; from intarsia.cli import main; main(['version'])"
     done = subprocess.run([sys.executable, "-c", without], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -56,3 +56,12 @@ def test_the_merge_of_a_study_travels_with_its_job():
     algorithm, described = algorithm_of(study)
     assert described["merge"] == "robust"
     assert from_json(as_json(algorithm)).is_robust
+
+
+def test_a_preset_of_a_study_replaces_the_defaults_of_a_federation_and_explicit_settings_win():
+    study = Study("s", ("a", "b"), "federated", 2, settings={"preset": "paper", "step_size": 0.5})
+    algorithm, described = algorithm_of(study)
+    assert (algorithm.max_rounds, algorithm.step_size, algorithm.refinement) == (3, 0.5, "plain")
+    assert "preset" not in described
+    with pytest.raises(SettingError, match="preset must be one of"):
+        check_rules(replace(study, settings={"preset": "papr"}))

@@ -47,6 +47,9 @@ def fit(
     leave_out: Annotated[
         list[str] | None, typer.Option("--leave-out", "-x", help="A column to exclude; can be repeated.")
     ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="A named set of settings: paper (every parameter as the paper has it).")
+    ] = None,
     scale: Annotated[str | None, typer.Option(help="Units: auto (default), standard, minmax, robust, none.")] = None,
     missing: Annotated[
         str | None, typer.Option(help="Missing values: observed (default), impute, drop, error.")
@@ -66,6 +69,7 @@ def fit(
     Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]
     """
     from intarsia.estimators.clustering import estimator_for
+    from intarsia.estimators.presets import with_preset
     from intarsia.tables.open import named_paths
 
     participants, configured = _configured(config)
@@ -74,11 +78,13 @@ def fit(
         raise InputError("no file was given. Hint: intarsia fit a.csv b.csv -k 3, or --config study.toml.")
     check_free(output, force=force)
     options = {"scale": scale, "missing": missing, "merge": merge, "random_state": seed, "n_jobs": jobs}
-    # an option of the command line overrides the config, and the config the defaults
-    settings = DEFAULTS | configured | {name: value for name, value in options.items() if value is not None}
+    options["preset"] = preset
+    # an option of the command line overrides the config, the config the preset, and the preset the defaults
+    settings = configured | {name: value for name, value in options.items() if value is not None}
     method, n_clusters = settings.pop("method", "federated"), settings.pop("n_clusters", "auto")
     method = "one_shot" if one_shot else method
     n_clusters = "auto" if auto else n_clusters if clusters is None else clusters
+    settings = with_preset(method, settings, DEFAULTS)
     if settings["scale"] == "none":  # TOML and the command line have no None
         settings["scale"] = None
     model = estimator_for(method, n_clusters, settings)

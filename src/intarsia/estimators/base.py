@@ -21,6 +21,7 @@ from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import FloatArray
 from intarsia.estimators.predict import predict_table
+from intarsia.estimators.presets import with_preset
 from intarsia.estimators.recording import VERSIONS, settings_of
 from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.settings import OBSERVED, check_settings, for_each
@@ -55,6 +56,12 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     random_state: Any
     release: Any
     n_jobs: int | None
+
+    @classmethod
+    def from_preset(cls, preset: str, n_clusters: int | str = "auto", **overrides: Any) -> Self:
+        """Return an estimator with the settings of a preset, e.g. ``"paper"``; ``overrides`` win over them."""
+        settings = with_preset(cls.method, {**overrides, "preset": preset})
+        return cls(n_clusters, **settings)
 
     def fit(self, tables: Any, y: Any = None) -> Self:  # noqa: ARG002  (scikit-learn's signature)
         """Cluster one matrix, or the tables of several participants.

@@ -6,14 +6,20 @@ from typing import Any
 
 from intarsia.estimators.federated import FederatedClustering
 from intarsia.estimators.one_shot import OneShotClustering
+from intarsia.estimators.presets import with_preset
 from intarsia.estimators.result import ClusteringResult
-from intarsia.estimators.settings import check_names, check_settings
+from intarsia.estimators.settings import check_settings
 
 ESTIMATORS: dict[str, Any] = {kind.method: kind for kind in (FederatedClustering, OneShotClustering)}
 
 
 def cluster(
-    tables: Any, n_clusters: int | str = "auto", *, method: str = "federated", **settings: Any
+    tables: Any,
+    n_clusters: int | str = "auto",
+    *,
+    method: str = "federated",
+    preset: str | None = None,
+    **settings: Any,
 ) -> ClusteringResult:
     """Find one clustering over the union of all columns, and label every row.
 
@@ -26,8 +32,10 @@ def cluster(
         The number of clusters, K. ``"auto"`` chooses it.
     method : {"federated", "one_shot"}, default="federated"
         Algorithm 1 (several rounds, centroids) or Algorithm 2 (one round, densities).
+    preset : {"paper"} or None, default=None
+        A named set of settings. ``"paper"`` sets every parameter as the paper has it. None: our defaults.
     **settings
-        Settings of :class:`FederatedClustering` or :class:`OneShotClustering`.
+        Settings of :class:`FederatedClustering` or :class:`OneShotClustering`. They win over those of the preset.
 
     Returns
     -------
@@ -51,13 +59,13 @@ def cluster(
     array([[ 30., 185.,  81.],
            [ 70., 275.,  60.]])
     """
-    result: ClusteringResult = estimator_for(method, n_clusters, settings).fit_result(tables)
+    result: ClusteringResult = estimator_for(method, n_clusters, {"preset": preset, **settings}).fit_result(tables)
     return result
 
 
 def estimator_for(method: str, n_clusters: Any, settings: dict[str, Any]) -> Any:
-    """Return the estimator of a method with these settings, all of them checked."""
-    check_names(method, settings)
-    estimator = ESTIMATORS[method](n_clusters, **settings)
+    """Return the estimator of a method with these settings, all of them checked; ``"preset"`` may be one of them."""
+    resolved = with_preset(method, settings)
+    estimator = ESTIMATORS[method](n_clusters, **resolved)
     check_settings(method, estimator.get_params(deep=False))
     return estimator

@@ -26,9 +26,11 @@ _OF_A_PARTICIPANT = ("local", "missing")  # settings that each participant choos
 def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
     """Return the algorithm that a study runs, and all its settings for the record."""
     from intarsia.estimators.clustering import estimator_for  # which a server need not load
+    from intarsia.estimators.presets import with_preset
     from intarsia.estimators.recording import plain
 
-    settings = {"random_state": 0, **({"max_rounds": ROUNDS} if study.method == "federated" else {}), **study.settings}
+    defaults = {"random_state": 0, **({"max_rounds": ROUNDS} if study.method == "federated" else {})}
+    settings = with_preset(study.method, study.settings, defaults)
     if "release" in settings:
         raise SettingError("release must be a table of its own, [release], not a setting of the method.")
     if local := [name for name in _OF_A_PARTICIPANT if name in settings]:

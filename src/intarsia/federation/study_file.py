@@ -13,7 +13,7 @@
     host = "coordinator.example.org"
     port = 8102
 
-    [settings]                      # of the method, as in intarsia.cluster
+    [settings]                      # of the method, as in intarsia.cluster; preset = "paper" is possible, too
     scale = "auto"
     random_state = 0
 
