@@ -75,6 +75,7 @@ SETTINGS = [
         {"method": "one_shot", "force": "exact", "metric": "cosine"},
         "force='exact' needs a Gaussian density and metric='euclidean'.*metric='cosine'.*force='sampled'",
     ),
+    ({"method": "one_shot", "shrink": 0}, "shrink must be True or False"),
     ({"method": "one_shot", "n_proxies": 0}, "n_proxies"),
     ({"method": "one_shot", "n_proxies": 10**9}, "n_proxies must be a whole number from 1 to 100000"),
     ({"method": "one_shot", "softening": float("inf")}, "softening"),

@@ -73,6 +73,7 @@ ATTACKS = {
     "K to be chosen": (ROUNDS, summary(n_clusters=None), "n_clusters is 'auto', and the study says 2"),
     "densities": (ROUNDS, summary(density="gaussian"), "density is 'gaussian', and the study says 'none'"),
     "another density": (ONE_SHOT, one_shot_summary(density="gaussian_full"), "density is 'gaussian_full'"),
+    "densities without shrinkage": (ONE_SHOT, one_shot_summary(shrink=False), "shrink is False"),
     "proxies": (ONE_SHOT, one_shot_summary(n_proxies=5), "n_proxies is 5, and the study says 0"),
     "bounding boxes": (ONE_SHOT, one_shot_summary(bounding_boxes=True), "bounding_boxes is True"),
     "units in one shot": (ONE_SHOT, one_shot_summary(columns=UNITS), "columns is 'common units'"),

@@ -108,6 +108,7 @@ class OneShotAlgorithm(OneShotSettings):
             max_local_clusters=self.n_clusters or MAX_LOCAL_CLUSTERS,
             scale=self.scale,
             density=self.density,
+            shrink=self.shrink,
             bounding_boxes=self.bounding_boxes,
             n_proxies=self.n_proxies if self.fidelity else 0,
         )

@@ -95,6 +95,7 @@ class OneShotSettings:
     exponent: float = 2.0
     softening: float = 0.01
     density: str = "gaussian"
+    shrink: bool = True
     n_proxies: int = 100
     bounding_boxes: bool = False
     fidelity: bool = False
@@ -115,6 +116,7 @@ class OneShotSettings:
             n_local_clusters=n_local_clusters_of(self, name),
             max_local_clusters=MAX_LOCAL_CLUSTERS,
             labels_by=GROUPED,
+            shrink=self.shrink,
             n_proxies=self.n_proxies if self.fidelity else 0,
             bounding_boxes=self.bounding_boxes,
         )

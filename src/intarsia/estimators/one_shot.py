@@ -38,7 +38,10 @@ class OneShotClustering(TableClusterer):
         ``"gaussian_diagonal"``, ``"dirichlet"`` or ``"discrete"``. ``"gaussian"`` is the richest that the number of points
         allows (parameters at most a third of them): a full covariance, a diagonal with a few common directions, or a
         diagonal. ``"dirichlet"`` is for rows of shares that add up to the same total, ``"discrete"`` for codes and
-        categories. Correlations and the variances of small clusters are shrunk.
+        categories. (The paper: ``"gaussian_full"``.)
+    shrink : bool, default=True
+        Whether correlations, and the variances of small clusters, are shrunk. ``False`` fits Gaussians by plain maximum
+        likelihood (the paper); the other families always are.
     n_proxies : int, default=100
         Points drawn from each density if forces are sampled or fidelity is measured.
     bounding_boxes : bool, default=False
@@ -87,6 +90,7 @@ class OneShotClustering(TableClusterer):
         exponent: float = 2.0,
         softening: float = 0.01,
         density: str = "gaussian",
+        shrink: bool = True,
         n_proxies: int = 100,
         bounding_boxes: bool = False,
         fidelity: bool = False,
@@ -107,6 +111,7 @@ class OneShotClustering(TableClusterer):
         self.exponent = exponent
         self.softening = softening
         self.density = density
+        self.shrink = shrink
         self.n_proxies = n_proxies
         self.bounding_boxes = bounding_boxes
         self.fidelity = fidelity
@@ -132,6 +137,7 @@ class OneShotClustering(TableClusterer):
             exponent=self.exponent,
             softening=self.softening,
             density=self.density,
+            shrink=self.shrink,
             n_proxies=self.n_proxies,
             bounding_boxes=self.bounding_boxes,
             fidelity=self.fidelity,

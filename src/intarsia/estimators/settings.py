@@ -126,6 +126,7 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         "exponent": Setting((number(0.0, 100.0, above=True),)),
         "softening": Setting((number(0.0, 1.0),)),
         "density": Setting((one_of(density_names),)),
+        "shrink": Setting((_BOOLEAN,)),
         "n_proxies": Setting((whole_number(1, 100_000),)),
         "bounding_boxes": Setting((_BOOLEAN,)),
         "fidelity": Setting((_BOOLEAN,)),

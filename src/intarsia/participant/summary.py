@@ -37,7 +37,7 @@ def details_of(
     in_exact_values = replace(clusters, rows=exact)
     if density is not None:
         family = family_of(density)
-        fitted = fit_densities(in_exact_values if family.exact_cells else clusters, density)
+        fitted = fit_densities(in_exact_values if family.exact_cells else clusters, density, shrink=request.shrink)
         details["densities"] = tuple(packed(each, family) for each in fitted)
         if request.n_proxies > 0:
             released, n_proxies = clusters.released.seen, min(request.n_proxies, MOST_PROXIES)

@@ -44,6 +44,7 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
     columns: CommonColumns = None
     scale: Annotated[str | None, Fact("units to cluster in")] = None
     density: Annotated[str | None, Fact("which density to fit to each local cluster")] = None
+    shrink: Annotated[bool, Fact("whether variances and correlations of densities are shrunk")] = True
     bounding_boxes: Annotated[bool, Fact("whether bounding boxes are asked for")] = False
     n_proxies: Annotated[int, Fact("points to compare a density with its rows by; 0: no comparison")] = 0
 
@@ -73,6 +74,7 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
         yield from terms.departing(
             seed=self.seed,
             n_local_clusters=self.n_local_clusters,
+            shrink=self.shrink,
             bounding_boxes=self.bounding_boxes,
             n_proxies=self.n_proxies,
         )

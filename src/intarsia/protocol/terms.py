@@ -34,6 +34,7 @@ class StudyTerms:
     )
     local_iterations: Annotated[int, Fact("local iterations in each round")] = 1
     min_points: Annotated[int, Fact("number of rows below which a centroid is ignored in a round")] = 1
+    shrink: Annotated[bool, Fact("whether variances and correlations of densities are shrunk")] = True
     n_proxies: Annotated[int, Fact("points that measure how well a density fits; 0: not measured")] = 0
     bounding_boxes: Annotated[bool, Fact("whether smallest and largest values of local clusters are asked for")] = False
 

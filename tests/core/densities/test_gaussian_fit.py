@@ -189,3 +189,15 @@ def test_one_shared_direction_is_found_exactly():
     covariance = np.full((6, 6), 0.5) + 0.5 * np.eye(6)
     diagonal, factors = low_rank_covariance(covariance, 1)
     np.testing.assert_allclose(np.diag(diagonal) + factors @ factors.T, covariance, atol=1e-12)
+
+
+@given(SEEDS, st.sampled_from(GAUSSIANS), st.integers(1, 40), st.integers(1, 6), st.integers(1, 3))
+def test_without_shrinkage_each_cluster_has_the_covariance_of_its_own_rows(seed, kind, n, d, n_clusters):
+    rng = np.random.default_rng(seed)
+    rows, labels = correlated(rng, n, d), np.arange(n) % n_clusters
+    clusters = clustered(rows, np.ones(rows.shape, dtype=bool), labels)
+    for k, density in enumerate(fit_densities(clusters, kind, shrink=False)):
+        expected = np.cov(rows[labels == k], rowvar=False, bias=True).reshape(d, d)
+        np.testing.assert_allclose(density.variances, np.diagonal(expected), rtol=1e-9, atol=1e-12)
+        if kind == "gaussian_full":
+            np.testing.assert_allclose(density.full_covariance, expected, rtol=1e-9, atol=1e-12)

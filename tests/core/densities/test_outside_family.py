@@ -24,7 +24,7 @@ class Isotropic(Family):
     parts = {"variance": "the variance of each local cluster in every direction"}  # noqa: RUF012
     has_exact_force = True
 
-    def fit(self, clusters, density):
+    def fit(self, clusters, density, *, shrink=True):
         offset, released = clusters.rows.offset, clusters.released
         squares = np.zeros(len(clusters.sizes))
         for part in clusters.released_parts():

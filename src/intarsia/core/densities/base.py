@@ -163,8 +163,11 @@ class Family(ABC):
     tells_of_single_rows: ClassVar[bool] = False  # a part may disclose a single row, which a release policy must allow
 
     @abstractmethod
-    def fit(self, clusters: Clustered, density: str) -> list[Density]:
-        """Fit one density to each cluster, over its released features; ``density`` is the value of the setting."""
+    def fit(self, clusters: Clustered, density: str, *, shrink: bool = True) -> list[Density]:
+        """Fit one density to each cluster, over its released features; ``density`` is the value of the setting.
+
+        Without ``shrink``, the parameters must be those of maximum likelihood.
+        """
 
     @abstractmethod
     def to_parts(self, density: Any) -> dict[str, npt.NDArray[Any]]:
@@ -227,12 +230,12 @@ def family_of(density: str) -> Family:
     raise SettingError(f"density must be one of {density_names()}. Got {density!r} instead.")
 
 
-def fit_densities(clusters: Clustered, density: str) -> list[Density]:
-    """Fit one density to each cluster; ``density`` is the value of the setting."""
+def fit_densities(clusters: Clustered, density: str, *, shrink: bool = True) -> list[Density]:
+    """Fit one density to each cluster (fitPDF); ``density`` and ``shrink`` are the values of the settings."""
     family = family_of(density)
     if clusters.categories and not family.takes_categories:
         raise DensityError(
             f"the density {density!r} does not support categories, and {len(clusters.categories)} column(s) hold "
             f"categories: {quote(clusters.categories)}. Hint: exclude these columns, or use density='gaussian'."
         )
-    return family.fit(clusters, density)
+    return family.fit(clusters, density, shrink=shrink)

@@ -56,6 +56,7 @@ class DirichletFamily(Family):
     A zero has no likelihood. It becomes half of the smallest positive share of its component, and the row is divided by its
     sum again, which keeps the ratios of its other components (as in Martín-Fernández et al. 2003). A component that is
     always zero gets alpha 0. Rows that hardly differ would have infinite alpha: the sum of alpha is at most a million.
+    Nothing is shrunk, with or without ``shrink``: both rules replace a maximum that does not exist.
 
     ``n_totals`` is the number of rows of a cluster, from the first on, whose totals the median is taken of.
     """
@@ -71,9 +72,9 @@ class DirichletFamily(Family):
 
     n_totals: int = 1 << 21  # 16 MiB for each cluster
 
-    def fit(self, clusters: Clustered, density: str) -> list[Density]:
+    def fit(self, clusters: Clustered, density: str, *, shrink: bool = True) -> list[Density]:
         """Fit a Dirichlet density to each cluster in two passes: smallest shares and totals, then means of logarithms."""
-        del density
+        del density, shrink
         compositions = [_Composition(clusters.released_names(k), self.n_totals) for k in range(len(clusters.sizes))]
         for k, cells, observed in clusters.released_parts():
             compositions[k].add_cells(cells, observed)

@@ -68,7 +68,7 @@ class Discrete(Movable):
 class DiscreteFamily(Family):
     """Frequencies of every code, and of every level of a one-hot coded column ("no level" is one more).
 
-    Nothing is smoothed: a proxy with a code that no row has would represent nobody, and forces, unlike likelihoods, need no
+    Frequencies are of maximum likelihood, with or without ``shrink``. Nothing is smoothed: a proxy with a code that no row has would represent nobody, and forces, unlike likelihoods, need no
     positive probability. Missing values are ignored, column by column.
     """
 
@@ -84,9 +84,9 @@ class DiscreteFamily(Family):
     exact_cells: ClassVar[bool] = True
     tells_of_single_rows: ClassVar[bool] = True
 
-    def fit(self, clusters: Clustered, density: str) -> list[Density]:
+    def fit(self, clusters: Clustered, density: str, *, shrink: bool = True) -> list[Density]:
         """Count the outcomes of each cluster in one pass."""
-        del density
+        del density, shrink
         counters: list[list[_Codes | _Levels]] = []
         for k in range(len(clusters.sizes)):
             names, categories = clusters.released_names(k), clusters.released_categories(k)

@@ -1,4 +1,4 @@
-"""Gaussians fitted to clusters, from sums over one pass through the rows, with shrunk variances and correlations."""
+"""Gaussians fitted to clusters, from sums over one pass through the rows: of maximum likelihood, or shrunk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class GaussianFamily(Family):
     else a diagonal plus as many shared directions as that limit allows, else the diagonal. The other names always select
     what they say. A cluster with missing values gets the diagonal in any case. Correlations are shrunk towards 0 (see
     :func:`correlation_shrinkage`), and variances towards those within all clusters of the participant, as if 5 rows had
-    shown them. A feature in other units gives the density in these units.
+    shown them. Without shrinkage both are of maximum likelihood: means over n of products of centred columns, a singular
+    matrix where rows are few. A feature in other units gives the density in these units.
 
     ``n_products`` bounds how many products of features are held in memory; beyond it, the rows are read more often.
     """
@@ -45,7 +46,7 @@ class GaussianFamily(Family):
 
     n_products: int = 1 << 24  # 128 MiB
 
-    def fit(self, clusters: Clustered, density: str) -> list[Density]:
+    def fit(self, clusters: Clustered, density: str, *, shrink: bool = True) -> list[Density]:
         """Fit a Gaussian to each cluster."""
         released, sizes, counts = clusters.released, clusters.sizes, clusters.centroids.counts
         apart = clusters.in_columns  # products of features whose values have different labels are over other rows
@@ -67,10 +68,12 @@ class GaussianFamily(Family):
             features = released.seen[k]
             variances = squares[k, features] / counts[k, features]
             # (n v + 5 v') / (n + 5) for the variance v of n values and the variance v' within all clusters
-            target = (squares[k, features] + _POOLED_ROWS * within[features]) / (counts[k, features] + _POOLED_ROWS)
-            gaussian = Gaussian(released.values[k, features], target)
+            pooled = (squares[k, features] + _POOLED_ROWS * within[features]) / (counts[k, features] + _POOLED_ROWS)
+            gaussian = Gaussian(released.values[k, features], pooled if shrink else variances)
             if rank:
-                gaussian = _correlated(gaussian, variances, products.pop(k), int(sizes[k]), rank)
+                sums = products.pop(k)
+                kept = 1.0 - correlation_shrinkage(sums.second, sums.fourth, int(sizes[k])) if shrink else 1.0
+                gaussian = _correlated(gaussian, variances, sums, kept, rank)
             fitted.append(gaussian)
         return fitted
 
@@ -169,10 +172,10 @@ def _add_products(sums: FloatArray, cells: FloatArray, features: BoolArray) -> N
     sums += selected @ selected.T
 
 
-def _correlated(target: Gaussian, variances: FloatArray, products: _Products, n: int, rank: int) -> Gaussian:
-    """Return the Gaussian with shrunk correlations and the variances of the target; the products are overwritten."""
-    covariance, fourth, unit = products
-    covariance *= 1.0 - correlation_shrinkage(covariance, fourth, n)
+def _correlated(target: Gaussian, variances: FloatArray, products: _Products, kept: float, rank: int) -> Gaussian:
+    """Return the Gaussian with this share of the correlations and the target's variances; the products are overwritten."""
+    covariance, _, unit = products
+    covariance *= kept
     growth = unit * np.sqrt(np.divide(target.variances, variances, out=np.ones(len(unit)), where=variances > 0))
     covariance *= np.outer(growth, growth)
     np.fill_diagonal(covariance, target.variances)

@@ -1,0 +1,41 @@
+"""Densities in a summary: of plain maximum likelihood if the request says so, wherever the rows are stored."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from intarsia.participant import Participant
+from intarsia.protocol import Assign, Summarize
+from intarsia.tables import open_stream, scan_parquet
+from intarsia.tables.frame import read_table
+from intarsia.tables.missing import settle_missing
+from intarsia.tables.sample import Limits
+from tests.participant.test_participant import frame_of
+
+LIMITS = Limits(piece_values=1, piece_rows=60)
+
+
+@pytest.fixture(params=["in memory", "streamed"])
+def table(request, tmp_path):
+    frame = frame_of(n=300)
+    if request.param == "in memory":
+        return frame, settle_missing(read_table(frame, "a"), "observed")
+    frame.to_parquet(tmp_path / "a.parquet", index=False)
+    return frame, open_stream(scan_parquet(tmp_path / "a.parquet", batch_rows=64), "a", limits=LIMITS)
+
+
+@pytest.mark.parametrize("n_local", [3, 60])
+def test_without_shrinkage_covariances_are_those_of_numpy(table, n_local):
+    frame, rows = table
+    asked = {"seed": 0, "n_clusters": None, "n_local_clusters": n_local, "max_local_clusters": n_local}
+    for density in ("gaussian_full", "gaussian_diagonal"):
+        participant = Participant(rows)
+        reply = participant.handle(Summarize(density=density, shrink=False, **asked))
+        participant.handle(Assign(groups=np.arange(n_local), n_groups=n_local))
+        values = frame.to_numpy()
+        for k, sent in enumerate(reply.densities):
+            expected = np.cov(values[participant.labels == k], rowvar=False, bias=True)
+            expected = np.diagonal(expected) if density == "gaussian_diagonal" else expected
+            np.testing.assert_allclose(sent.parts["covariance"], expected, rtol=1e-9, atol=1e-9)
+    assert reply.sizes.min() <= (100 if n_local == 3 else 2)  # singular covariances are among them
