@@ -239,7 +239,7 @@ def test_units_do_not_matter_up_to_absurd_ones(power):
             np.testing.assert_array_equal(plain.labels[k], other.labels[k])
 
 
-@pytest.mark.parametrize("aggregation", ["search", "method_a", "method_b"])
+@pytest.mark.parametrize("aggregation", ["search", "paper", "method_a", "method_b"])
 def test_all_aggregations_agree_on_clear_clusters(aggregation):
     tables, truth, _, _ = three_tables()
     result = intarsia.cluster(tables, 3, aggregation=aggregation, random_state=0)

@@ -251,6 +251,7 @@ def test_what_few_cells_stand_behind_is_not_shown():
         ({"missing": "impute"}, "saw column means"),
         ({"metric": "manhattan"}, "Distances were manhattan"),
         ({"aggregation": "method_a"}, "by Method A"),
+        ({"aggregation": "paper"}, "by Method B, because neither Assumption 1 nor Assumptions 2 and 3 held"),
         ({"scale": "minmax"}, "divided by their range"),
         ({"method": "one_shot", "density": "gaussian_diagonal"}, "density (gaussian, diagonal)"),
     ],

@@ -217,6 +217,9 @@ LIES = {
     "endless strain": {"strain": lambda s: {"b": float("inf")}},
     "strain that is no number": {"strain": lambda s: {"b": float("nan")}},
     "confidence above 1": {"aggregation": lambda s: replace(s.aggregation, confidence=1.5)},
+    "an unknown branch": {"aggregation": lambda s: replace(s.aggregation, branch="method_c")},
+    "an unknown condition": {"aggregation": lambda s: replace(s.aggregation, unmet={"4": 1})},
+    "a condition that no cluster breaks": {"aggregation": lambda s: replace(s.aggregation, unmet={"3": 0})},
     "an unknown phase": {"run": lambda s: replace(s.run, absent={"b": ("rumour",)})},
     "an unknown kind of round": {"rounds": lambda s: (RoundInfo(1, 0.1, (1, 2, 3), kind="odd"),)},
 }

@@ -165,6 +165,7 @@ def _record(
         "n_clusters": result.n_clusters,
         "units": result.units,
         "sizes": {str(name): sizes.tolist() for name, sizes in result.sizes.items()},
+        "aggregation": result.outcome.aggregation.grouped_by,
         "confidence": None if result.confidence != result.confidence else result.confidence,
         "rounds": [{"number": r.number, "movement": r.movement, "kind": r.kind} for r in result.rounds],
         "seed": result.run.seed,

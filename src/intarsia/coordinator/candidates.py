@@ -127,7 +127,14 @@ def first_candidates(settings: FederatedSettings, members: Members, clusters: Lo
     rivals = _fair_rivals(settings, members, clusters, best)
     objective = CentroidObjective(local, settings.k)
     losses = (best.loss, best.runner_up, best.confidence)
-    aggregation = Aggregation(settings.aggregation, *losses, best.n_different, n_compared=1 + len(rivals))
+    aggregation = Aggregation(
+        settings.aggregation,
+        *losses,
+        best.n_different,
+        n_compared=1 + len(rivals),
+        branch=best.branch,
+        unmet=dict(best.unmet),
+    )
     candidates: list[Candidate] = []
     for groups in (best.groups, *rivals):
         ordered = by_size(groups, clusters.sizes.astype(np.float64))

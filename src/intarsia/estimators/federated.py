@@ -24,9 +24,10 @@ class FederatedClustering(TableClusterer):
         The number of global clusters, K. ``"auto"`` takes one more exchange: K is the number of clusters that participants
         with a quarter of all rows find by themselves, or more where the silhouette over summaries is clearly higher. It may
         be 1. ``result.plot_n_clusters()`` shows the choice.
-    aggregation : {"search", "method_a", "method_b"}, default="search"
+    aggregation : {"search", "paper", "method_a", "method_b"}, default="search"
         How local centroids are grouped. ``"search"`` minimises the objective (eq:meta_clustering) from many starts, among
-        them the paper's Method A and Method B.
+        them the paper's Method A and Method B. ``"paper"`` takes Method A if Assumption 1 holds for its groups, and Method B
+        otherwise, with a warning unless Assumptions 2 and 3 hold for them. (The paper: ``"paper"``.)
     local : estimator or mapping of participants to estimators, default=None
         A participant's clusterer with ``fit_predict``. It is used as given, but a ``random_state`` of None is set from
         ``random_state``. It must accept ``init`` and ``n_clusters`` unless ``max_rounds=0``. None: k-means with 10 restarts.
@@ -92,7 +93,7 @@ class FederatedClustering(TableClusterer):
     counts_ : array of shape (K, n_features)
         Number of values behind each entry of ``centroids_``.
     confidence_ : float
-        How clearly the best grouping won: 0 for a tie, 1 if every start found it; NaN for "method_a" and "method_b".
+        How clearly the best grouping won: 0 for a tie, 1 if every start found it; NaN for the paper's methods.
     feature_names_in_ : array of str
         The union of all columns, in the order of first appearance.
     n_features_in_ : int

@@ -10,6 +10,7 @@ from intarsia.estimators.settings import check_names, check_value, one_of
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "federated": {
         "paper": {
+            "aggregation": "paper",
             "max_rounds": 3,
             "step_size": 0.8,
             "tol": 0.0,

@@ -32,6 +32,7 @@ from intarsia.estimators.predict import (
 from intarsia.estimators.settings import check_value, whole_number
 from intarsia.exceptions import SettingError
 from intarsia.report import FEW_ROWS, ReportData, in_notebook, render, summarise
+from intarsia.report.words import grouped_by
 from intarsia.results import model_file
 from intarsia.results.advice import advice, known_of
 from intarsia.results.assumptions import AssumptionReport, check_assumptions
@@ -292,8 +293,11 @@ class ClusteringResult:
             f"{len(self.feature_names)} feature",
         )
         k, n, p, d = (text if text.startswith("1 ") else f"{text}s" for text in counts)
-        overruled = self.outcome.aggregation.overruled
-        sure = "grouping decided on the rows" if overruled else f"confidence {self.confidence:.2f}"
+        aggregation, sure = self.outcome.aggregation, f"confidence {self.confidence:.2f}"
+        if aggregation.overruled:
+            sure = "grouping decided on the rows"
+        elif np.isnan(self.confidence):  # the paper's methods try one grouping
+            sure = f"grouped by {grouped_by(aggregation)}"
         return f"{k} of {n} from {p} over {d} (sizes {', '.join(map(str, sizes))}; {sure})"
 
     def __repr__(self) -> str:

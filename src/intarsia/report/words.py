@@ -10,7 +10,7 @@ from intarsia.core.grouping.aggregations import AGGREGATIONS
 from intarsia.exceptions import quote
 from intarsia.report.data import Cluster, Column, Participant
 from intarsia.results.assumptions import AssumptionReport
-from intarsia.results.outcome import Outcome, RunRecord
+from intarsia.results.outcome import Aggregation, Outcome, RunRecord
 from intarsia.results.profiles import Separation
 
 FEW_ROWS = 5  # behind a number that leaves a participant, or that the page shows
@@ -176,6 +176,20 @@ _MISSING = {
 }
 
 
+def grouped_by(aggregation: Aggregation) -> str:
+    """Return the aggregation method in words; of ``"paper"`` the branch that was taken, and why."""
+    method = AGGREGATIONS.get(aggregation.grouped_by)
+    words = aggregation.grouped_by if method is None else method.words
+    if aggregation.branch is None:
+        return words
+    if aggregation.branch == "method_a":
+        return f"{words}, because Assumption 1 held"
+    held = "Assumptions 2 and 3 held and Assumption 1 did not"
+    return (
+        f"{words}, because {held if aggregation.is_supported else 'neither Assumption 1 nor Assumptions 2 and 3 held'}"
+    )
+
+
 def _how_grouped(outcome: Outcome, run: RunRecord, settings: Mapping[str, Any]) -> Iterator[str]:
     local = settings.get("local")
     with_what = "with k-means [2, 4]"
@@ -183,8 +197,7 @@ def _how_grouped(outcome: Outcome, run: RunRecord, settings: Mapping[str, Any]) 
         with_what = (
             f"with {'; '.join(f'{n}: {e}' for n, e in local.items()) if isinstance(local, Mapping) else local} [4]"
         )
-    method = AGGREGATIONS.get(outcome.aggregation.method)
-    by = outcome.aggregation.method if method is None else method.words
+    by = grouped_by(outcome.aggregation)
     if run.method == "one_shot":
         density = str(settings.get("density", "gaussian")).replace("_", ", ")
         yield (

@@ -76,11 +76,39 @@ def _about_assumptions(outcome: Outcome, report: AssumptionReport) -> Iterator[s
             f"{quote(report.unstructured)}. They may have fewer clusters than they were split into. "
             f"Hint: n_local_clusters={{{report.unstructured[0]!r}: 1}} if it is known to have one."
         )
-    if report.case is None:
+    if not outcome.aggregation.is_supported:
+        yield _about_method(outcome)
+    elif report.case is None:
         yield (
             f"neither Assumption 1 nor Assumption 2 of the method holds: {report.explain()}. The answer may still "
             "be good. Hint: fewer clusters, or participants with the missing features; see result.assumptions."
         )
+
+
+_UNMET = {
+    "1.1": "the participants of {n} of {k} clusters are not connected by shared features",
+    "1.2": "the participants of {n} of {k} clusters do not have all features together",
+    "1.3": "{n} of {m} local clusters are nearer to one of another cluster than to one of their own",
+    "2.1": "{n} of {k} clusters have participants that share no feature",
+    "2.2": "the participants of {n} of {k} clusters do not have all features together",
+    "3": "{n} of {m} local clusters fit another cluster nearly as well, so that they may mix clusters",
+}
+
+
+def _about_method(outcome: Outcome) -> str:
+    """Return which conditions of the paper's Method A or B do not hold, and what to use instead."""
+    aggregation, k, m = outcome.aggregation, len(outcome.model.centroids), len(outcome.local_clusters)
+    words = [_UNMET[name].format(n=n, k=k, m=m) for name, n in aggregation.unmet.items() if name in _UNMET]
+    what = "; ".join(dict.fromkeys(words))  # 1.2 and 2.2 are the same
+    case = {
+        "method_a": "aggregation='method_a' is for tables for which Assumption 1 of the paper holds, and it does not",
+        "method_b": "aggregation='method_b' is for tables for which Assumptions 2 and 3 of the paper hold, and they do not",
+    }.get(
+        aggregation.method,
+        "neither Assumption 1 nor Assumptions 2 and 3 of the paper hold, so that aggregation='paper' took Method B",
+    )
+    hint = "aggregation='search' compares many groupings instead; see result.assumptions"
+    return f"{case}: {what}. The answer may still be good. Hint: {hint}."
 
 
 def known_of(outcome: Outcome) -> tuple[dict[str, tuple[str, ...]], dict[str, dict[str, tuple[str, ...]]]]:

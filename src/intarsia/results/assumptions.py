@@ -17,13 +17,12 @@ import numpy.typing as npt
 from intarsia.core.centroids import merge
 from intarsia.core.distances import Extent, Metric, check_metric, extent_of, phi_of_pairs
 from intarsia.core.features import is_complete, is_connected, overlap_graph
+from intarsia.core.grouping.certainty import DOUBTFUL
 from intarsia.core.grouping.local_centroids import LocalCentroids, distances_to_group
 from intarsia.core.grouping.n_clusters import CLEAR, NO_STRUCTURE
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import InputError, quote
 from intarsia.results.outcome import Outcome
-
-DOUBTFUL = 0.1  # margin below which the group of a local cluster is doubtful
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,8 @@ class Aggregation:
     ``loss`` and ``runner_up`` are the objectives of the chosen grouping and of the best different one. ``confidence`` is the
     difference of the two as a share of the larger: 0 for a tie, 1 if there was no other grouping. ``n_compared`` groupings
     were compared on the rows; ``overruled`` if one with a higher loss fitted them better, in which case the confidence has
-    no meaning.
+    no meaning. ``branch`` is the method that ``"paper"`` chose; ``unmet`` are the conditions of the paper's methods that do
+    not hold, with the number of clusters (1.3 and 3: of local clusters); see :mod:`intarsia.core.grouping.paper`.
     """
 
     method: str
@@ -128,6 +129,19 @@ class Aggregation:
     n_different: int
     n_compared: int = 1
     overruled: bool = False
+    branch: str | None = None
+    unmet: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def grouped_by(self) -> str:
+        """The method that grouped the local clusters: the branch, if there is one."""
+        return self.branch or self.method
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether all conditions of the paper hold for the method that grouped: Assumption 1 for A, 2 and 3 for B."""
+        needed = "1" if self.grouped_by == "method_a" else "23"
+        return not any(condition.startswith(tuple(needed)) for condition in self.unmet)
 
 
 @dataclass(frozen=True)

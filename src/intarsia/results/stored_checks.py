@@ -8,6 +8,7 @@ import numpy as np
 
 from intarsia.core.distances import LARGEST
 from intarsia.core.features import indicators
+from intarsia.core.grouping.paper import CONDITIONS
 from intarsia.core.units import SCALES
 from intarsia.protocol.catalogue import exchanges
 from intarsia.protocol.wire import Array
@@ -126,6 +127,10 @@ def _wrong_scores(stored: StoredStudy) -> Iterator[str]:
     confidence = stored.aggregation.confidence
     if not (np.isnan(confidence) or 0 <= confidence <= 1):
         yield "confidence must be between 0 and 1"
+    if stored.aggregation.branch not in {None, "method_a", "method_b"}:
+        yield "the branch must be 'method_a' or 'method_b'"
+    if not all(name in CONDITIONS and 0 < n <= MOST_ROWS for name, n in stored.aggregation.unmet.items()):
+        yield "conditions that do not hold are unknown, or have no count"
     if not all(0 <= strain < np.inf for strain in stored.strain.values()):
         yield "strain must be at least 0"
     if not all(0 <= amount < np.inf for amounts in stored.doubts.values() for amount in amounts.values()):

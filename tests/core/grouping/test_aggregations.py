@@ -21,7 +21,7 @@ def by_first_feature(local, n_groups, _):
 
 
 def test_methods_are_listed_by_what_they_group():
-    assert centroid_methods() == ("search", "method_a", "method_b")
+    assert centroid_methods() == ("search", "paper", "method_a", "method_b")
     assert force_methods() == ("search", "greedy")
 
 
@@ -36,7 +36,7 @@ def test_a_method_that_is_added_groups_the_local_clusters_of_a_run(monkeypatch):
     assert sorted(outcome.groups.tolist()) == [0, 0, 1, 1]
 
 
-@pytest.mark.parametrize("name", ["method_a", "method_b"])
+@pytest.mark.parametrize("name", ["paper", "method_a", "method_b"])
 def test_a_method_that_tries_one_grouping_has_a_loss_and_no_confidence(name):
     local, _ = planted(np.random.default_rng(0))
     grouping = AGGREGATIONS[name].of_centroids(local, 3, options(local, 0))

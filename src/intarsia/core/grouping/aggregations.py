@@ -11,12 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from intarsia.core.grouping.agglomeration import LocalForces
-from intarsia.core.grouping.local_centroids import LocalCentroids, objective
-from intarsia.core.grouping.method_a import method_a
-from intarsia.core.grouping.method_b import method_b
+from intarsia.core.grouping.local_centroids import LocalCentroids
 from intarsia.core.grouping.objective import ForceObjective
+from intarsia.core.grouping.paper import as_printed, by_method_a, by_method_b
 from intarsia.core.grouping.search import Grouping, SearchOptions, search_centroids, search_forces
-from intarsia.core.types import IntArray
 
 GroupCentroids = Callable[[LocalCentroids, int, SearchOptions], Grouping]
 GroupForces = Callable[[LocalForces, int, SearchOptions], Grouping]
@@ -37,16 +35,6 @@ class Aggregation:
     needs_connection: bool = False
 
 
-def _one_grouping(method: Callable[[LocalCentroids, int], IntArray]) -> GroupCentroids:
-    """Return a method that tries one grouping: without a runner-up, hence without a confidence."""
-
-    def group(local: LocalCentroids, n_groups: int, _: SearchOptions) -> Grouping:
-        groups = method(local, n_groups)
-        return Grouping(groups, objective(local, groups, n_groups))
-
-    return group
-
-
 def greedy(local: LocalForces, n_groups: int, _: SearchOptions) -> Grouping:
     """Return the cut of the paper's merge tree (Algorithm 2)."""
     groups = local.tree.cut(n_groups)
@@ -57,8 +45,9 @@ AGGREGATIONS: dict[str, Aggregation] = {
     "search": Aggregation(
         "a search from many starts", search_centroids, search_forces, separates=True, needs_connection=True
     ),
-    "method_a": Aggregation("Method A", _one_grouping(method_a)),
-    "method_b": Aggregation("Method B", _one_grouping(method_b)),
+    "paper": Aggregation("Method A or Method B", as_printed),
+    "method_a": Aggregation("Method A", by_method_a),
+    "method_b": Aggregation("Method B", by_method_b),
     "greedy": Aggregation("greedy agglomeration", of_forces=greedy),
 }
 

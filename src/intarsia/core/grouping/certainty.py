@@ -11,6 +11,8 @@ from intarsia.core.grouping.objective import Moves, Objective, members_of_each
 from intarsia.core.grouping.starts import assign_without
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
+DOUBTFUL = 0.1  # margin below which the group of a local cluster is doubtful
+
 
 def margins(objective: Objective, groups: IntArray) -> FloatArray:
     """Return how clearly each local cluster belongs to its group rather than to the next best: 0 not at all, 1 surely.

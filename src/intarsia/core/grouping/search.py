@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +47,9 @@ class Grouping(NamedTuple):
     """The group of every local cluster, the loss, and how clearly this grouping won.
 
     A method that tries one grouping only has no runner-up, and a confidence of NaN. ``n_different`` groupings were reached
-    from all starts. ``rivals`` are other groupings that are not much worse.
+    from all starts. ``rivals`` are other groupings that are not much worse. ``branch`` is the method that
+    ``aggregation="paper"`` chose, and ``unmet`` the conditions of the paper's methods that do not hold, with the number of
+    groups or local clusters; see :mod:`intarsia.core.grouping.paper`.
     """
 
     groups: IntArray
@@ -55,6 +58,8 @@ class Grouping(NamedTuple):
     confidence: float = float("nan")
     n_different: int = 1
     rivals: tuple[IntArray, ...] = ()
+    branch: str | None = None
+    unmet: Mapping[str, int] = MappingProxyType({})
 
 
 def search_centroids(local: LocalCentroids, n_groups: int, options: SearchOptions) -> Grouping:
