@@ -1,0 +1,60 @@
+"""Algorithm 1 from tables to labels: ``preset="paper"`` equals the paper's lines on 200 random studies."""
+
+import numpy as np
+import pytest
+
+import intarsia
+from tests.paper.algorithm_1 import Study, algorithm_1
+from tests.paper.distances import objective
+from tests.paper.studies import cluster_of_each, draw_study, renumbering
+
+BLOCK = 20  # studies of one test
+pytestmark = pytest.mark.filterwarnings("ignore")  # random studies need not fulfil any assumption
+
+
+def parameters_of(seed):
+    """Draw the parameters of Algorithm 1; for most studies they are those of the preset."""
+    rng = np.random.default_rng([18, seed])
+    if rng.random() < 0.5:
+        return {}
+    return {
+        "step_size": float(rng.choice([0.3, 0.8, 1.0])),
+        "max_rounds": int(rng.integers(1, 5)),
+        "min_points": int(rng.choice([1, 4])),
+        "local_iterations": int(rng.choice([1, 2])),
+    }
+
+
+def check_agreement(seed):
+    """Compare both implementations on one study; return False if its matching has ties."""
+    study, parameters, method = draw_study(seed), parameters_of(seed), "AB"[seed % 2]
+    labels = study.built_in_labels()
+    run = algorithm_1(Study(study.rows, study.K, **parameters), labels, method)
+    if run.tied:
+        return False
+    result = intarsia.cluster(
+        study.tables,
+        study.K,
+        preset="paper",
+        aggregation=f"method_{method.lower()}",
+        n_local_clusters=study.n_local_by_name,
+        random_state=0,
+        **parameters,
+    )
+    number = renumbering(run.G, cluster_of_each(result))
+    assert number is not None, f"study {seed}: other groups"
+    np.testing.assert_allclose(study.values_of(result)[number], run.G_c[-1], atol=1e-9, err_msg=f"study {seed}")
+    for name, expected in zip(study.names, run.labels, strict=True):
+        assert np.array_equal(result.labels[name], np.append(number, -1)[expected]), f"study {seed}, participant {name}"
+    loss = objective(run.centroids, run.G)
+    assert result.outcome.aggregation.loss == pytest.approx(loss, abs=1e-9), f"study {seed}: other loss"
+    return True
+
+
+@pytest.mark.parametrize("first", range(0, 200, BLOCK))
+def test_algorithm_1_agrees_with_its_lines(first):
+    n_compared, seed = 0, 10 * first
+    while n_compared < BLOCK:
+        n_compared += check_agreement(seed)
+        seed += 1
+    assert seed - 10 * first <= 1.5 * BLOCK  # few studies have ties
