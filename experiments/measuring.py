@@ -15,7 +15,7 @@ import intarsia
 from experiments.baselines import BASELINES
 from experiments.splits import Case
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
-from intarsia.coordinator.forces import DEVIATIONS
+from intarsia.coordinator.settings import DEVIATIONS
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
 from intarsia.core.densities.base import Density
 from intarsia.core.densities.exact_force import exact_forces

@@ -201,15 +201,16 @@ def agglomerate(affinity, forbidden=None):
     return levels
 
 
-def agglomerate_in_order(affinity, forbidden=None):
+def agglomerate_in_order(affinity, forbidden=None, weights=None):
     """The printed loop on a table of sums: (merges, strengths), the first of equals in order."""
     n = len(affinity)
     comparable = ~np.isnan(affinity) & ~np.eye(n, dtype=bool)
-    total, pairs = np.where(comparable, affinity, 0.0), comparable.astype(float)
+    pair = np.ones((n, n)) if weights is None else np.outer(weights, weights)
+    total, pairs = np.where(comparable, affinity * pair, 0.0), comparable * pair
     blocked = np.eye(n, dtype=bool) if forbidden is None else forbidden | np.eye(n, dtype=bool)
     name, merges, strengths = list(range(n)), [], []
     for step in range(n - 1):
-        mean = np.where((pairs > 0) & ~blocked, total / np.maximum(pairs, 1.0), -np.inf)
+        mean = np.where((pairs > 0) & ~blocked, total / np.where(pairs > 0, pairs, 1.0), -np.inf)
         r, s = sorted(divmod(int(mean.argmax()), n))
         if mean[r, s] == -np.inf:
             break

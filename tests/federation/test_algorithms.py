@@ -14,7 +14,14 @@ from intarsia.federation.study_file import Study
 from intarsia.privacy.policy import ReleasePolicy
 
 
-@pytest.mark.parametrize("algorithm", [FederatedAlgorithm(n_clusters=None, seed=3), OneShotAlgorithm(n_clusters=2)])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        FederatedAlgorithm(n_clusters=None, seed=3),
+        OneShotAlgorithm(n_clusters=2),
+        OneShotAlgorithm(n_proxies=(30, 100)),
+    ],
+)
 def test_an_algorithm_survives_the_way_to_the_server(algorithm):
     sent = json.loads(json.dumps(as_json(algorithm)))
     assert from_json(sent) == algorithm

@@ -20,7 +20,6 @@ from intarsia.core.randomness import stream
 from intarsia.core.types import BoolArray, FloatArray
 from intarsia.protocol import LocalSummary
 
-DEVIATIONS = 2.0  # standard deviations that a density reaches from its mean, where there are no points
 STRONGEST = 1e100  # without softening the force between equal points is infinite; sums must not be
 
 
@@ -42,13 +41,14 @@ def attraction(
     seen, force = clusters.centroids.seen, (settings.exponent, settings.softening)
     possible = settings.metric == "euclidean" and family_of(settings.density).has_exact_force
     if settings.force == "exact" or (settings.force == "auto" and possible):
-        extent = extent_of_densities(densities, seen, DEVIATIONS)
-        forces = exact_forces(densities, seen, extent, *force)
+        extent = extent_of_densities(densities, seen, settings.deviations)
+        forces, weights = exact_forces(densities, seen, extent, *force), None
     else:
         proxies = _proxies(settings, members, clusters, densities, summaries)
         extent = _extent_of_points(proxies, seen)
         forces = sampled_forces(proxies, seen, extent, *force, settings.metric)
-    return Attraction(LocalForces(np.minimum(forces, STRONGEST), clusters.owner), extent)
+        weights = np.array([len(points) for points in proxies], dtype=np.float64)
+    return Attraction(LocalForces(np.minimum(forces, STRONGEST), clusters.owner, weights), extent)
 
 
 def _proxies(
@@ -60,12 +60,13 @@ def _proxies(
 ) -> list[FloatArray]:
     """Return points of every density, inside its bounding box where there is one (generateProxyClusters)."""
     boxes = _boxes(members, clusters, summaries)
+    n_points = np.clip(clusters.sizes, *settings.bounds_of_proxies)
     proxies = []
     for z, density in enumerate(densities):
         name = members.participants[clusters.owner[z]]
         first = int(np.flatnonzero(clusters.owner == clusters.owner[z])[0])
         rng = stream(settings.seed, name, "proxies", z - first)
-        proxies.append(sample_inside(density, rng, settings.n_proxies, *boxes[z]))
+        proxies.append(sample_inside(density, rng, int(n_points[z]), *boxes[z]))
     return proxies
 
 
@@ -109,7 +110,7 @@ def choose_k(
     """Return the number of clusters chosen from all local clusters and the forces between them."""
     summaries = Summaries(densities, clusters.centroids.seen, clusters.owner, clusters.sizes, clusters.chosen(members))
     local = attracted.local
-    choice = choose_n_clusters(summaries, local.forces, attracted.extent, local.tree, separate=separate)
+    choice = choose_n_clusters(summaries, local, attracted.extent, separate=separate)
     if choice.n_clusters <= MAX_CLUSTERS:
         return choice
     clearest = max((k for k in choice.silhouettes if k <= MAX_CLUSTERS), key=choice.silhouettes.__getitem__, default=1)

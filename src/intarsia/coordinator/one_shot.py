@@ -110,7 +110,7 @@ class OneShotAlgorithm(OneShotSettings):
             density=self.density,
             shrink=self.shrink,
             bounding_boxes=self.bounding_boxes,
-            n_proxies=self.n_proxies if self.fidelity else 0,
+            n_proxies=self.n_compared,
         )
 
     def _summarized(self, summaries: Mapping[str, LocalSummary], asked: Sequence[str]) -> Step:

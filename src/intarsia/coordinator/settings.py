@@ -18,6 +18,7 @@ MOST_RIVALS = MOST_SETS - 1
 MAX_LOCAL_CLUSTERS = 20  # local clusters that a participant tries at most while K is unknown
 MAX_CLUSTERS = 100  # largest K that is chosen automatically
 TRIAL_ROUNDS = 4  # rounds after which the candidates are compared
+DEVIATIONS = 2.0  # standard deviations that a density reaches from its mean, where there are no points
 NUMBER_DENSITY = "gaussian_diagonal"  # of local clusters from which K is chosen before rounds
 
 
@@ -94,14 +95,30 @@ class OneShotSettings:
     force: str = "auto"
     exponent: float = 2.0
     softening: float = 0.01
+    deviations: float = DEVIATIONS
     density: str = "gaussian"
     shrink: bool = True
-    n_proxies: int = 100
+    n_proxies: int | tuple[int, int] = 100
     bounding_boxes: bool = False
     fidelity: bool = False
     allow_partial: bool = False
     metric: Metric = "euclidean"
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Turn a pair of bounds into a tuple; in files it is a list."""
+        if not isinstance(self.n_proxies, int):
+            object.__setattr__(self, "n_proxies", tuple(self.n_proxies))
+
+    @property
+    def bounds_of_proxies(self) -> tuple[int, int]:
+        """The least and the largest number of points that are drawn from a density."""
+        return (self.n_proxies, self.n_proxies) if isinstance(self.n_proxies, int) else self.n_proxies
+
+    @property
+    def n_compared(self) -> int:
+        """The number of points that participants measure fidelity with, the larger bound; 0 if they do not."""
+        return self.bounds_of_proxies[1] if self.fidelity else 0
 
     def terms(self, name: str) -> StudyTerms:
         """Return the terms for one participant: which requests it can get."""
@@ -117,7 +134,7 @@ class OneShotSettings:
             max_local_clusters=MAX_LOCAL_CLUSTERS,
             labels_by=GROUPED,
             shrink=self.shrink,
-            n_proxies=self.n_proxies if self.fidelity else 0,
+            n_proxies=self.n_compared,
             bounding_boxes=self.bounding_boxes,
         )
 

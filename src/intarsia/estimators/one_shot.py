@@ -29,10 +29,15 @@ class OneShotClustering(TableClusterer):
         The expected force between two densities, or the mean over ``n_proxies`` points drawn from each (the paper).
         ``"exact"`` needs Gaussians and the Euclidean metric; ``"auto"`` uses it where that is the case.
     exponent : float, default=2.0
-        The paper's w: how fast the force falls with distance.
+        The paper's w, above 1: how fast the force falls with distance. (The paper: 2.) The larger it is, the more the
+        nearest points count. If N points are at one distance and a single outlier is q times nearer, the outlier is
+        stronger than all of them for w above log N / log q (:func:`~intarsia.core.densities.force.largest_exponent`).
     softening : float, default=0.01
         s in (d² + s²)^(−w/2), as a share of the extent. 0.01 is far below the distances between clusters, so that it changes
         no ranking, and it keeps the force finite where clusters share at most w features. (The paper: 0.)
+    deviations : float, default=2.0
+        The extent by which distances are rescaled reaches from the smallest mean − so many standard deviations to the
+        largest mean + as many, if forces are exact. With proxies it is that of the points (the paper).
     density : str, default="gaussian"
         What is fitted to a local cluster: ``"gaussian"``, ``"gaussian_full"``, ``"gaussian_low_rank"``,
         ``"gaussian_diagonal"``, ``"dirichlet"`` or ``"discrete"``. ``"gaussian"`` is the richest that the number of points
@@ -42,8 +47,10 @@ class OneShotClustering(TableClusterer):
     shrink : bool, default=True
         Whether correlations, and the variances of small clusters, are shrunk. ``False`` fits Gaussians by plain maximum
         likelihood (the paper); the other families always are.
-    n_proxies : int, default=100
-        Points drawn from each density if forces are sampled or fidelity is measured.
+    n_proxies : int or pair of int, default=100
+        Points drawn from each density if forces are sampled or fidelity is measured. A pair (least, most) draws as many as
+        the cluster has rows, within these bounds; in the agglomeration a cluster then counts with its points. (The paper:
+        30 to 100.) Fidelity is measured with the larger bound.
     bounding_boxes : bool, default=False
         Whether participants send the bounding box of each cluster, so that proxies stay inside. A box contains the smallest
         and largest values.
@@ -89,9 +96,10 @@ class OneShotClustering(TableClusterer):
         force: str = "auto",
         exponent: float = 2.0,
         softening: float = 0.01,
+        deviations: float = 2.0,
         density: str = "gaussian",
         shrink: bool = True,
-        n_proxies: int = 100,
+        n_proxies: int | tuple[int, int] = 100,
         bounding_boxes: bool = False,
         fidelity: bool = False,
         local: Any = None,
@@ -110,6 +118,7 @@ class OneShotClustering(TableClusterer):
         self.force = force
         self.exponent = exponent
         self.softening = softening
+        self.deviations = deviations
         self.density = density
         self.shrink = shrink
         self.n_proxies = n_proxies
@@ -136,6 +145,7 @@ class OneShotClustering(TableClusterer):
             force=self.force,
             exponent=self.exponent,
             softening=self.softening,
+            deviations=self.deviations,
             density=self.density,
             shrink=self.shrink,
             n_proxies=self.n_proxies,

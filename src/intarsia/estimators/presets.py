@@ -30,6 +30,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "exponent": 2.0,
             "softening": 0.0,
             "density": "gaussian_full",
+            "shrink": False,
+            "n_proxies": (30, 100),
             "scale": None,
             "bounding_boxes": False,
         },

@@ -75,6 +75,19 @@ def instance(words: str, *classes: type) -> Values:
     return Values(lambda: words, lambda value: isinstance(value, classes))
 
 
+def bounds(within: Values) -> Values:
+    """Pairs (least, most) of values of a set; in files a pair is a list."""
+    return Values(
+        lambda: "a pair (least, most) of such",
+        lambda value: (
+            isinstance(value, tuple | list)
+            and len(value) == 2
+            and all(map(within.accepts, value))
+            and bool(value[0] <= value[1])
+        ),
+    )
+
+
 def _is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
@@ -93,6 +106,7 @@ _JOBS = Values(
 )
 _BOOLEAN = instance("True or False", bool, np.bool_)
 _GENERATOR = instance("a numpy generator", np.random.RandomState, np.random.Generator)
+_N_PROXIES = whole_number(1, 100_000)
 _COMMON = {
     "n_clusters": Setting((whole_number(1), _AUTO), hint="n_clusters='auto' chooses the number of clusters."),
     "local": Setting((_NONE, one_of(lambda: tuple(BUILT_IN)), _CLUSTERER), by_participant=True),
@@ -123,11 +137,12 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         **_COMMON,
         "aggregation": Setting((one_of(force_methods),)),
         "force": Setting((one_of(lambda: FORCES),)),
-        "exponent": Setting((number(0.0, 100.0, above=True),)),
+        "exponent": Setting((number(1.0, 100.0, above=True),)),
         "softening": Setting((number(0.0, 1.0),)),
+        "deviations": Setting((number(0.0, 100.0),)),
         "density": Setting((one_of(density_names),)),
         "shrink": Setting((_BOOLEAN,)),
-        "n_proxies": Setting((whole_number(1, 100_000),)),
+        "n_proxies": Setting((_N_PROXIES, bounds(_N_PROXIES))),
         "bounding_boxes": Setting((_BOOLEAN,)),
         "fidelity": Setting((_BOOLEAN,)),
         "allow_partial": Setting((_BOOLEAN,)),

@@ -59,13 +59,31 @@ def tables(draw):
     return a, None if per_owner is None else same_owner(np.arange(n) // per_owner, n_clusters=3)
 
 
-@given(tables())
-def test_merges_and_strengths_are_the_printed_loop_s_to_the_last_bit(case):
+@given(tables(), st.sampled_from([None, 3, 100]))
+def test_merges_and_strengths_are_the_printed_loop_s_to_the_last_bit(case, most):
     a, forbidden = case
-    merges, strengths = naive.agglomerate_in_order(a, forbidden)
-    tree = agglomerate(a, forbidden)
+    weights = None if most is None else np.random.default_rng(len(a)).integers(1, most, size=len(a), endpoint=True)
+    merges, strengths = naive.agglomerate_in_order(a, forbidden, weights)
+    tree = agglomerate(a, forbidden, weights=weights)
     assert tree.merges.tolist() == merges
     assert tree.strengths.tolist() == strengths
+
+
+@given(tables(), st.floats(0.1, 1000.0))
+def test_equal_weights_change_no_bit(case, weight):
+    a, forbidden = case
+    one, other = agglomerate(a, forbidden), agglomerate(a, forbidden, weights=np.full(len(a), weight))
+    assert one.merges.tolist() == other.merges.tolist()
+    assert one.strengths.tolist() == other.strengths.tolist()
+
+
+def test_a_cluster_counts_with_its_points():
+    # 0 and 1 are joined first; their mean force on 2 is (1·1 + 9·5) / 10 = 4.6, above the 4 between 2 and 3
+    forces = np.array([[0, 9, 1, 1], [9, 0, 5, 1], [1, 5, 0, 4], [1, 1, 4, 0.0]])
+    assert agglomerate(forces).merges.tolist() == [[0, 1], [2, 3], [4, 5]]
+    tree = agglomerate(forces, weights=np.array([1.0, 9.0, 2.0, 3.0]))
+    assert tree.merges.tolist() == [[0, 1], [4, 2], [5, 3]]
+    assert tree.strengths.tolist() == [9.0, 4.6, pytest.approx((10 * 1 + 2 * 4) / 12)]
 
 
 def test_the_table_is_closed_up_on_the_way():

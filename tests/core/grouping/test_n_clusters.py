@@ -8,7 +8,7 @@ from intarsia import OneShotClustering
 from intarsia.core.densities.exact_force import exact_forces
 from intarsia.core.densities.force import extent_of_densities
 from intarsia.core.densities.gaussian import Gaussian
-from intarsia.core.grouping.agglomeration import agglomerate
+from intarsia.core.grouping.agglomeration import LocalForces, agglomerate
 from intarsia.core.grouping.n_clusters import (
     Summaries,
     choose_n_clusters,
@@ -111,7 +111,7 @@ def planted(means: list[list[float]], *, chose: bool = True):
 def choose(local: Summaries, *, separate: bool = True):
     extent = extent_of_densities(local.densities, local.seen, 2.0)
     forces = exact_forces(local.densities, local.seen, extent, 2.0, 0.01)
-    return choose_n_clusters(local, forces, extent, agglomerate(forces), separate=separate)
+    return choose_n_clusters(local, LocalForces(forces, local.owner), extent, separate=separate)
 
 
 @pytest.mark.parametrize("separate", [True, False])

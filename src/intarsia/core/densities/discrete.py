@@ -68,8 +68,9 @@ class Discrete(Movable):
 class DiscreteFamily(Family):
     """Frequencies of every code, and of every level of a one-hot coded column ("no level" is one more).
 
-    Frequencies are of maximum likelihood, with or without ``shrink``. Nothing is smoothed: a proxy with a code that no row has would represent nobody, and forces, unlike likelihoods, need no
-    positive probability. Missing values are ignored, column by column.
+    Frequencies are of maximum likelihood, with or without ``shrink``. Nothing is smoothed: a proxy with a code that no row
+    has would represent nobody, and forces, unlike likelihoods, need no positive probability. Missing values are ignored,
+    column by column.
     """
 
     name: ClassVar[str] = "discrete"

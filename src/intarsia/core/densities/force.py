@@ -9,6 +9,7 @@ For Gaussians, :mod:`~intarsia.core.densities.exact_force` computes the expectat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from scipy.spatial.distance import cdist
 from intarsia.core.densities.base import Density
 from intarsia.core.distances import Extent, Metric, phi_of_pairs
 from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.exceptions import SettingError
 
 _TRIES = 100
 _LOST = 1e-9  # squared rescaled distances from a matrix product are off by far less
@@ -82,6 +84,24 @@ def sample_inside(
             break
         points[outside] = density.sample(rng, int(outside.sum()))
     return np.clip(points, low, high)
+
+
+def largest_exponent(n_points: int, ratio: float) -> float:
+    r"""Return the exponent w up to which so many points are stronger than one outlier that is ``ratio`` times nearer.
+
+    .. math:: N \alpha^w < \beta^w \iff w > \log_{\beta / \alpha} N
+
+    for N points whose inverse distance is α and a single one whose inverse distance is β > α (the paper's remark on w).
+    The proxies of a local cluster are an example of N points.
+
+    >>> round(largest_exponent(100, 10.0), 3), round(largest_exponent(30, 2.0), 1)
+    (2.0, 4.9)
+    """
+    if n_points < 1 or not ratio > 1:
+        raise SettingError(
+            f"n_points must be at least 1, and ratio above 1: the outlier is nearer. Got {n_points} and {ratio:g} instead."
+        )
+    return math.log(n_points) / math.log(ratio)
 
 
 def sampled_forces(

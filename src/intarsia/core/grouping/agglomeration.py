@@ -75,18 +75,21 @@ def same_owner(owner: IntArray, n_clusters: int) -> BoolArray:
     return np.asarray((owner[:, None] == owner[None, :]) & ~has_more[:, None])
 
 
-def agglomerate(affinity: FloatArray, forbidden: BoolArray | None = None, n_groups: int = 1) -> MergeTree:
+def agglomerate(
+    affinity: FloatArray, forbidden: BoolArray | None = None, n_groups: int = 1, weights: FloatArray | None = None
+) -> MergeTree:
     """Return the tree that joins the two groups with the highest mean affinity over comparable pairs, again and again.
 
     ``affinity`` is symmetric, NaN where a pair is incomparable. Such pairs count neither in the numerator nor in the
-    denominator of a mean, and two groups without a comparable pair wait until a merge makes them comparable.
+    denominator of a mean, and two groups without a comparable pair wait until a merge makes them comparable. A pair counts
+    with the product of its positive ``weights``, |P|·|P'| of eq:attractive_force_sets_of_clusters; without, all count alike.
     ``forbidden`` pairs are never in one group. Of equally strong pairs the first in order is joined.
 
     Every group keeps its nearest other, so that m clusters take m² steps where the printed loop takes m³;
     docs/theory/agglomeration.md shows that the merges are the same.
     """
     n = len(affinity)
-    table = _Means(affinity, forbidden)
+    table = _Means(affinity, forbidden, weights)
     merges: list[tuple[int, int]] = []
     strengths: list[float] = []
     for step in range(n - n_groups):
@@ -101,15 +104,19 @@ def agglomerate(affinity: FloatArray, forbidden: BoolArray | None = None, n_grou
 
 @dataclass(frozen=True)
 class LocalForces:
-    """The force between every two local clusters, NaN where a pair is incomparable, and the owner of each."""
+    """The force between every two local clusters, NaN where a pair is incomparable, and the owner of each.
+
+    ``weights`` are the numbers of points of proxy clusters; without, all clusters count alike.
+    """
 
     forces: FloatArray
     owner: IntArray
+    weights: FloatArray | None = None
 
     @cached_property
     def tree(self) -> MergeTree:
         """The paper's merge tree."""
-        return agglomerate(self.forces)
+        return agglomerate(self.forces, weights=self.weights)
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -122,16 +129,19 @@ class _Means:
     ``best[t]`` is an upper bound. A group's row is that of its first member; ``name`` is its number in the tree.
     """
 
-    def __init__(self, affinity: FloatArray, forbidden: BoolArray | None) -> None:
+    def __init__(self, affinity: FloatArray, forbidden: BoolArray | None, weights: FloatArray | None) -> None:
         n = len(affinity)
         incomparable = np.isnan(affinity)
         np.fill_diagonal(incomparable, val=False)
-        self._size = np.ones(n)
+        equal = weights is None or bool((weights == weights[:1]).all())
+        self._size = np.ones(n) if weights is None or equal else weights.astype(np.float64)
         self._total = affinity.astype(np.float64)  # −∞ where two groups may not be joined, also after merges
-        self._pairs: FloatArray | None = None  # comparable pairs; None if all are comparable
+        if not equal:
+            self._total *= np.outer(self._size, self._size)
+        self._pairs: FloatArray | None = None  # weights of comparable pairs; None if all are comparable
         if incomparable.any():
             self._total[incomparable] = 0.0
-            self._pairs = (~incomparable).astype(np.float64)
+            self._pairs = np.where(incomparable, 0.0, np.outer(self._size, self._size))
         if forbidden is not None:
             self._total[forbidden] = -np.inf
         np.fill_diagonal(self._total, -np.inf)
@@ -162,9 +172,11 @@ class _Means:
             self._compress()
 
     def _row(self, t: int) -> FloatArray:
-        pairs = self._size * self._size[t] if self._pairs is None else self._pairs[t]
-        mean = self._total[t] / np.maximum(pairs, 1.0)
-        mean[pairs == 0] = -np.inf
+        if self._pairs is None:
+            mean = self._total[t] / (self._size * self._size[t])
+        else:
+            pairs, mean = self._pairs[t], np.full(len(self._gone), -np.inf)
+            np.divide(self._total[t], pairs, out=mean, where=pairs > 0)
         mean += self._gone
         return np.asarray(mean)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from intarsia.core.densities.base import Density
 from intarsia.core.distances import Extent
-from intarsia.core.grouping.agglomeration import MergeTree, agglomerate, same_owner
+from intarsia.core.grouping.agglomeration import LocalForces, MergeTree, agglomerate, same_owner
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 # Kaufman and Rousseeuw (1990): up to 0.25 a silhouette shows no substantial structure, up to 0.5 one that may be artificial
@@ -117,14 +117,13 @@ class Summaries(NamedTuple):
     chose: BoolArray
 
 
-def choose_n_clusters(
-    local: Summaries, affinity: FloatArray, extent: Extent, tree: MergeTree, *, separate: bool = True
-) -> Choice:
+def choose_n_clusters(local: Summaries, attracted: LocalForces, extent: Extent, *, separate: bool = True) -> Choice:
     """Return the number of clusters that participants found, or more where such a cut has a clearly higher silhouette.
 
-    Where they found 1, some cut must be clearer than the halves of one cluster are. ``tree`` is the merge tree of
-    ``affinity``. With ``separate``, cuts are considered as well that keep clusters of one participant in different groups.
+    Where they found 1, some cut must be clearer than the halves of one cluster are. Cuts are those of the merge tree, and
+    with ``separate`` also of the one that keeps clusters of one participant in different groups.
     """
+    tree = attracted.tree
     counts, rows = np.bincount(local.owner), np.bincount(local.owner, weights=local.sizes)
     chose = np.unique(local.owner[local.chose])
     found = found_by_participants(counts[chose].tolist(), rows[chose].tolist()) if len(chose) else None
@@ -133,7 +132,7 @@ def choose_n_clusters(
     curve = silhouettes_of_cuts(tree, distances, weights)
     if separate:
         bound = int(counts.max()) if found is None else found
-        limited = agglomerate(affinity, same_owner(local.owner, bound))
+        limited = agglomerate(attracted.forces, same_owner(local.owner, bound), weights=attracted.weights)
         least = max(bound, limited.fewest_groups)
         curve |= {k: s for k, s in silhouettes_of_cuts(limited, distances, weights).items() if k >= least}
     scores = {k: s for k, s in curve.items() if k >= max(found or 2, tree.fewest_groups)}

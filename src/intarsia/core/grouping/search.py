@@ -88,7 +88,7 @@ def search_centroids(local: LocalCentroids, n_groups: int, options: SearchOption
 def search_forces(local: LocalForces, n_groups: int, options: SearchOptions) -> Grouping:
     """Return the grouping with the largest total force inside groups, from agglomerations and random starts."""
     objective = ForceObjective(local.forces, local.owner, n_groups, options.limits)
-    starts = tree_starts(local.forces, local.owner, n_groups)
+    starts = tree_starts(local.forces, local.owner, n_groups, local.weights)
     return search(
         objective,
         chain(starts, random_starts(objective, options.masks, options.stream, options.n_starts)),

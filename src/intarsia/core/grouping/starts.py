@@ -17,9 +17,11 @@ from intarsia.core.types import BoolArray, FloatArray, IntArray
 Start = Callable[[], IntArray]
 
 
-def tree_starts(affinity: FloatArray, owner: IntArray, n_groups: int) -> list[IntArray]:
+def tree_starts(
+    affinity: FloatArray, owner: IntArray, n_groups: int, weights: FloatArray | None = None
+) -> list[IntArray]:
     """Return groupings by agglomeration, with and without cannot-link; they need no seeds."""
-    trees = (agglomerate(affinity, rule, n_groups) for rule in (same_owner(owner, n_groups), None))
+    trees = (agglomerate(affinity, rule, n_groups, weights) for rule in (same_owner(owner, n_groups), None))
     return [tree.cut(n_groups) for tree in trees if tree.fewest_groups <= n_groups]
 
 
