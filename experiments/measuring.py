@@ -29,7 +29,6 @@ from intarsia.datasets import Split
 from intarsia.participant import Participant
 from intarsia.protocol import LocalSummary, Reply, Request, Summarize, encode
 from intarsia.protocol.densities import unpacked
-from intarsia.results.assumptions import order_preservation_rate
 from intarsia.results.metrics import (
     aggregation_accuracy,
     centroid_agreement,
@@ -38,6 +37,7 @@ from intarsia.results.metrics import (
     optimal_masked_centroids,
 )
 from intarsia.results.outcome import Outcome
+from intarsia.results.rates import order_preservation_rate
 from intarsia.runtime.contract import OnReply
 from intarsia.runtime.drive import drive
 from intarsia.runtime.in_process import InProcessRuntime

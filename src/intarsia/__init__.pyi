@@ -16,9 +16,14 @@ from .privacy.policy import ReleasePolicy as ReleasePolicy
 from .results import metrics as metrics
 from .results.assumptions import AssumptionReport as AssumptionReport
 from .results.assumptions import check_assumptions as check_assumptions
-from .results.assumptions import order_preservation_rate as order_preservation_rate
 from .results.outcome import LocalCluster as LocalCluster
 from .results.outcome import RoundInfo as RoundInfo
+from .results.rates import centroid_order_rate as centroid_order_rate
+from .results.rates import local_order_rate as local_order_rate
+from .results.rates import local_purity as local_purity
+from .results.rates import merged_order_rate as merged_order_rate
+from .results.rates import order_preservation_rate as order_preservation_rate
+from .results.rates import proxy_order_rate as proxy_order_rate
 from .tables import Source as Source
 from .tables import register_source as register_source
 from .tables import scan_parquet as scan_parquet

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import intarsia
-from intarsia.exceptions import InputError
 
 
 def tables(features, seed=0, n=40):
@@ -73,26 +72,3 @@ def test_where_nobody_is_clear_nobody_is_pointed_out():
     rng = np.random.default_rng(7)
     tables = {k: {c: rng.normal(size=60) for c in "pqr"} for k in "abc"}
     assert intarsia.cluster(tables, 3, random_state=0).assumptions.unstructured == ()
-
-
-def test_order_preservation_is_one_when_everybody_sees_everything():
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(60, 4)) + 4 * np.repeat([[0.0], [1.0]], 30, axis=0)
-    rate = intarsia.order_preservation_rate(X, np.repeat([0, 1], 30), np.arange(60) % 3, np.ones((3, 4), dtype=bool))
-    assert rate == 1.0
-
-
-def test_order_preservation_worked_by_hand():
-    # x1 = (0, 0), x2 = (1, 0), x3 = (0, 9): in full x2 is nearer; the mask shows the first feature only, where x3 is
-    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 9.0]])
-    masks = np.array([[True, False]])
-    rate = intarsia.order_preservation_rate(X, [0, 0, 1], [0, 0, 0], masks, n_triplets=200)
-    # triplets start at x1 (broken) or at x2 = (1, 0): φ 1 < √82, masked 1 < 1 is false too
-    assert rate == 0.0
-
-
-def test_order_preservation_needs_matching_shapes_and_two_clusters():
-    with pytest.raises(InputError, match="rows and features must agree"):
-        intarsia.order_preservation_rate(np.ones((3, 2)), [0, 1], [0, 0, 0], np.ones((1, 2), dtype=bool))
-    with pytest.raises(InputError, match="no triplet"):
-        intarsia.order_preservation_rate(np.ones((3, 2)), [0, 0, 0], [0, 0, 0], np.ones((1, 2), dtype=bool))

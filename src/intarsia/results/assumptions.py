@@ -4,7 +4,7 @@ Assumption 1 (Method A): the participants of every cluster are connected by shar
 feature, and their rows of that cluster follow one distribution. Assumption 2 (Method B): every two participants of a
 cluster share a feature, and together they see every feature. Assumption 3: no local cluster mixes global ones. Of
 these, connection and coverage can be checked on the grouping; equal distributions and purity cannot be checked without
-rows, so that indications of them are reported as numbers.
+rows, so that indications of them are reported as numbers. :mod:`~intarsia.results.rates` measures what needs rows.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from intarsia.core.centroids import merge
-from intarsia.core.distances import Extent, Metric, check_metric, extent_of, phi_of_pairs
-from intarsia.core.features import is_complete, is_connected, overlap_graph
+from intarsia.core.features import is_complete, is_connected
 from intarsia.core.grouping.certainty import DOUBTFUL
 from intarsia.core.grouping.local_centroids import LocalCentroids, distances_to_group
 from intarsia.core.grouping.n_clusters import CLEAR, NO_STRUCTURE
-from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.exceptions import InputError, quote
+from intarsia.exceptions import quote
 from intarsia.results.outcome import Outcome
 
 
@@ -124,77 +121,3 @@ def _unstructured(outcome: Outcome) -> tuple[str, ...]:
     if len(clarity) < 2 or float(np.median(list(clarity.values()))) <= CLEAR:
         return ()
     return tuple(name for name, clear in sorted(clarity.items()) if clear <= NO_STRUCTURE)
-
-
-def order_preservation_rate(
-    X: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    participants: npt.ArrayLike,
-    masks: npt.ArrayLike,
-    *,
-    n_triplets: int = 1000,
-    metric: Metric = "euclidean",
-    random_state: int = 0,
-) -> float:
-    r"""Return how often masking keeps the order of distances (assumption:experiments).
-
-    .. math:: \phi(x_1, x_2) < \phi(x_1, x_3) \Rightarrow d_{ij}^{\bar X}(x_1, x_2) < d_{ik}^{\bar X}(x_1, x_3)
-
-    for x₁, x₂ of one true cluster and x₃ of another, with the participants j of x₂ and k of x₃ sharing a feature with
-    the participant i of x₁. Triplets are drawn at random; the rate is over those whose left side holds. It needs the
-    complete rows, so it is for studies of the method, not for a federation.
-
-    Parameters
-    ----------
-    X : (n_samples, n_features)
-        The fictitious central table, complete.
-    labels, participants : (n_samples,)
-        True cluster and participant (a row of ``masks``) of every row.
-    masks : (n_participants, n_features) of bool
-        Which features each participant sees.
-    """
-    check_metric(metric)
-    rows = np.asarray(X, dtype=np.float64)
-    truth, owner = np.asarray(labels), np.asarray(participants, dtype=np.intp)
-    seen = np.asarray(masks, dtype=np.bool_)
-    if not (len(rows) == len(truth) == len(owner)) or rows.shape[1:] != seen.shape[1:]:
-        raise InputError(
-            f"X is {rows.shape[0]} × {rows.shape[1]}, with {len(truth)} labels, {len(owner)} participants and masks of "
-            f"{seen.shape[-1]} features; rows and features must agree."
-        )
-    triplets = _triplets(truth, owner, overlap_graph(seen), n_triplets, np.random.default_rng(random_state))
-    if not len(triplets):
-        raise InputError(
-            "there is no triplet of rows to compare: participants that overlap must have at least two clusters."
-        )
-    x, y, z = triplets.T
-    everything = np.ones(rows.shape[1], dtype=np.bool_)
-    premise = phi_of_pairs(rows[x], rows[y], everything, metric) < phi_of_pairs(rows[x], rows[z], everything, metric)
-    extent = extent_of(rows, np.ones(rows.shape, dtype=np.bool_))
-    near = _rescaled_pairs(rows, seen[owner], x, y, extent, metric)
-    far = _rescaled_pairs(rows, seen[owner], x, z, extent, metric)
-    testable = premise & ~np.isnan(near) & ~np.isnan(far)
-    return float((near < far)[testable].mean()) if testable.any() else float("nan")
-
-
-def _triplets(
-    truth: npt.NDArray[np.generic], owner: IntArray, graph: BoolArray, n_triplets: int, rng: np.random.Generator
-) -> IntArray:
-    triplets = []
-    for first in rng.integers(len(truth), size=n_triplets):
-        near = graph[owner[first], owner]
-        same = near & (truth == truth[first])
-        same[first] = False
-        other = near & (truth != truth[first])
-        if same.any() and other.any():
-            triplets.append((first, rng.choice(np.flatnonzero(same)), rng.choice(np.flatnonzero(other))))
-    return np.array(triplets, dtype=np.intp).reshape(-1, 3)
-
-
-def _rescaled_pairs(
-    rows: FloatArray, seen: BoolArray, left: IntArray, right: IntArray, extent: Extent, metric: Metric
-) -> FloatArray:
-    shared = seen[left] & seen[right] & extent.varies
-    largest = phi_of_pairs(extent.high, extent.low, shared, metric)
-    distance = phi_of_pairs(rows[left], rows[right], shared, metric)
-    return np.asarray(np.divide(distance, largest, out=np.full(len(left), np.nan), where=largest > 0))
