@@ -46,6 +46,8 @@ def test_settings_are_checked_before_any_table_is_read():
 
 
 SETTINGS = [
+    ({"n_local_clusters": "elbow"}, "n_local_clusters must be a whole number of at least 1 or 'silhouette' or None"),
+    ({"n_local_clusters": {"a": 0}}, "n_local_clusters must be"),
     ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1"),
     ({"n_clusters": 2.5}, "n_clusters"),
     ({"n_clusters": None}, "n_clusters must be .* Got None instead. Hint: n_clusters='auto' chooses"),

@@ -68,6 +68,11 @@ ATTACKS = {
     "rivals after the trials": (ROUNDS, refine(centres(), centres(at=0.5), round_=5), "n_rivals in round 5 is 1"),
     "another seed": (ROUNDS, summary(seed=7), "seed is 7, and the study says 0"),
     "another seed in a round": (ROUNDS, refine(seed=7), "seed is 7, and the study says 0"),
+    "local clusters by the silhouette": (
+        ROUNDS,
+        summary(n_local_clusters="silhouette"),
+        "n_local_clusters is 'silhouette', and the study says 'auto'",
+    ),
     "50 local clusters": (ROUNDS, summary(n_local_clusters=50), "n_local_clusters is 50, and the study says 'auto'"),
     "50 local clusters at most": (ROUNDS, summary(max_local_clusters=50), "max_local_clusters is 50"),
     "K to be chosen": (ROUNDS, summary(n_clusters=None), "n_clusters is 'auto', and the study says 2"),

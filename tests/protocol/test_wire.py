@@ -39,6 +39,7 @@ COLUMNS = Columns(shift=V, scale=V, levels={"sex": ("f", "m")})
 CENTRES = Centres(values=A, known=A > 1, low=V, high=V)
 REQUESTS = [
     Describe(scale="robust"),
+    Summarize(seed=1, n_clusters=3, n_local_clusters="silhouette", max_local_clusters=3),
     Summarize(seed=1, n_clusters=None, n_local_clusters=3, max_local_clusters=9, columns=COLUMNS, density="gaussian"),
     Refine(seed=1, round=2, rivals=(CENTRES, CENTRES), min_points=1, max_iter=10),
     Label(centres=CENTRES, columns=COLUMNS),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from intarsia.core.distances import Metric
 from intarsia.protocol import MOST_LOCAL_CLUSTERS, MOST_SETS, StudyTerms
 from intarsia.protocol.parts import MOST_CENTRES
-from intarsia.protocol.terms import FEDERATED, GROUPED, LIKELIEST, NEAREST, ONE_SHOT
+from intarsia.protocol.terms import FEDERATED, GROUPED, LIKELIEST, NEAREST, ONE_SHOT, LocalNumber
 
 MODELS = ("kmeans", "mixture")
 REFINEMENTS = ("auto", "crosswise", "plain")
@@ -29,7 +29,7 @@ class FederatedSettings:
     n_clusters: int | None
     aggregation: str = "search"
     n_starts: int = 30
-    n_local_clusters: Mapping[str, int] | int | None = None
+    n_local_clusters: Mapping[str, LocalNumber] | LocalNumber = None
     scale: str | None = None
     step_size: float = 0.8
     max_rounds: int = 20
@@ -90,7 +90,7 @@ class OneShotSettings:
     n_clusters: int | None = None
     aggregation: str = "search"
     n_starts: int = 30
-    n_local_clusters: Mapping[str, int] | int | None = None
+    n_local_clusters: Mapping[str, LocalNumber] | LocalNumber = None
     scale: str | None = None
     force: str = "auto"
     exponent: float = 2.0
@@ -139,7 +139,7 @@ class OneShotSettings:
         )
 
 
-def n_local_clusters_of(settings: FederatedSettings | OneShotSettings, name: str) -> int | None:
-    """Return the number of local clusters that a participant is told to find, None if it chooses."""
+def n_local_clusters_of(settings: FederatedSettings | OneShotSettings, name: str) -> LocalNumber:
+    """Return the number of local clusters that a participant is told to find, or how it finds it; None if it chooses."""
     fixed = settings.n_local_clusters
     return fixed.get(name) if isinstance(fixed, Mapping) else fixed

@@ -27,6 +27,7 @@ from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.settings import OBSERVED, check_settings, for_each
 from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.privacy.policy import OPEN
+from intarsia.protocol.terms import SILHOUETTE, LocalNumber
 from intarsia.results.advice import advice
 from intarsia.results.assumptions import check_assumptions
 from intarsia.results.outcome import GlobalModel
@@ -188,8 +189,9 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         return self._for(list(participants), _seed(self.random_state))
 
     def _for(self, keys: Sequence[Hashable], seed: int) -> Algorithm:
-        # with one table, local clusters are the clusters
-        fixed = self._known_k if len(keys) == 1 and self.n_local_clusters is None else self.n_local_clusters
+        fixed = self.n_local_clusters
+        if len(keys) == 1 and self._known_k is not None and (fixed is None or fixed == SILHOUETTE):
+            fixed = self._known_k  # with one table, local clusters are the clusters
         return self._algorithm(for_each(fixed, keys, "n_local_clusters"), seed)
 
     @property
@@ -245,7 +247,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         return tags
 
     @abstractmethod
-    def _algorithm(self, n_local_clusters: Mapping[str, int], seed: int) -> Algorithm:
+    def _algorithm(self, n_local_clusters: Mapping[str, LocalNumber], seed: int) -> Algorithm:
         """Return the algorithm with the settings of this estimator."""
 
     def _check_settings(self) -> None:

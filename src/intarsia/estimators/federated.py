@@ -10,6 +10,7 @@ from joblib import effective_n_jobs
 from intarsia.coordinator import Algorithm, FederatedAlgorithm
 from intarsia.core.distances import Metric
 from intarsia.estimators.base import TableClusterer
+from intarsia.protocol.terms import LocalNumber
 
 
 class FederatedClustering(TableClusterer):
@@ -149,7 +150,7 @@ class FederatedClustering(TableClusterer):
         self.release = release
         self.n_jobs = n_jobs
 
-    def _algorithm(self, n_local_clusters: Mapping[str, int], seed: int) -> Algorithm:
+    def _algorithm(self, n_local_clusters: Mapping[str, LocalNumber], seed: int) -> Algorithm:
         return FederatedAlgorithm(
             n_clusters=self._known_k,
             aggregation=self.aggregation,

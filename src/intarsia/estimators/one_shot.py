@@ -8,6 +8,7 @@ from typing import Any
 from intarsia.coordinator import Algorithm, OneShotAlgorithm
 from intarsia.core.distances import Metric
 from intarsia.estimators.base import TableClusterer
+from intarsia.protocol.terms import LocalNumber
 
 
 class OneShotClustering(TableClusterer):
@@ -135,7 +136,7 @@ class OneShotClustering(TableClusterer):
         self.release = release
         self.n_jobs = n_jobs
 
-    def _algorithm(self, n_local_clusters: Mapping[str, int], seed: int) -> Algorithm:
+    def _algorithm(self, n_local_clusters: Mapping[str, LocalNumber], seed: int) -> Algorithm:
         return OneShotAlgorithm(
             n_clusters=self._known_k,
             aggregation=self.aggregation,

@@ -20,6 +20,7 @@ from intarsia.exceptions import SettingError, quote
 from intarsia.participant.clusterers import BUILT_IN
 from intarsia.participant.warm_start import check_can_start
 from intarsia.privacy.policy import ReleasePolicy
+from intarsia.protocol.terms import SILHOUETTE
 
 MISSING = ("observed", "error", "impute", "drop")
 OBSERVED = MISSING[0]
@@ -99,6 +100,7 @@ def _is_clusterer(value: Any) -> bool:
 
 _NONE = Values(lambda: "None", lambda value: value is None)
 _AUTO = Values(lambda: "'auto'", lambda value: isinstance(value, str) and value == "auto")
+_SILHOUETTE = Values(lambda: f"{SILHOUETTE!r}", lambda value: isinstance(value, str) and value == SILHOUETTE)
 _FUNCTION = Values(lambda: "a callable phi(u, v) -> float", callable)
 _CLUSTERER = Values(lambda: "a scikit-learn clusterer such as KMeans(n_clusters=3)", _is_clusterer)
 _JOBS = Values(
@@ -110,7 +112,7 @@ _N_PROXIES = whole_number(1, 100_000)
 _COMMON = {
     "n_clusters": Setting((whole_number(1), _AUTO), hint="n_clusters='auto' chooses the number of clusters."),
     "local": Setting((_NONE, one_of(lambda: tuple(BUILT_IN)), _CLUSTERER), by_participant=True),
-    "n_local_clusters": Setting((whole_number(1), _NONE), by_participant=True),
+    "n_local_clusters": Setting((whole_number(1), _SILHOUETTE, _NONE), by_participant=True),
     "metric": Setting((one_of(lambda: METRICS), _FUNCTION)),
     "scale": Setting((one_of(lambda: SCALES),)),
     "missing": Setting((one_of(lambda: MISSING),), by_participant=True),

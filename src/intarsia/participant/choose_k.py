@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -53,13 +53,45 @@ def choose_labels(
     """
     prepared, used = clusterer.missing.prepared(rows)
     most = min(most, len(used) // 2)  # a cluster has at least two rows
-    # hundreds of small k-means: threads would wait for each other longer than they work
-    with _threads().limit(limits=1) if prepared.cells.size < LARGE else nullcontext():
+    with _few_threads(prepared):
         if expected is None:
             chosen = _clearest(clusterer, prepared, most, rng)
         else:
             chosen = _up_to(clusterer, prepared, expected, most, rng)
     return Chosen(for_all_rows(chosen.labels, used, rows.n_rows), chosen.clarity)
+
+
+def highest_silhouette(clusterer: Clusterer, rows: Sample, most: int, rng: np.random.Generator) -> Chosen:
+    """Cluster with the number, from 2 to ``most``, that has the highest mean silhouette: what the paper proposes.
+
+    Of equal numbers the smallest is taken. There is one cluster if ``most`` is 1, or fewer than three rows. With many rows,
+    silhouettes are those of a sample, and numbers that would take too many steps are not tried.
+    """
+    prepared, used = clusterer.missing.prepared(rows)
+    with _few_threads(prepared):
+        chosen = _highest(clusterer, prepared, min(most, len(used) - 1), rng)
+    return Chosen(for_all_rows(chosen.labels, used, rows.n_rows), chosen.clarity)
+
+
+def _highest(clusterer: Clusterer, rows: Sample, most: int, rng: np.random.Generator) -> Chosen:
+    part, best = _part(rows, rng), Chosen(np.zeros(rows.n_rows, dtype=np.intp), None)
+    sample, n_init = _sample(part.n_rows, rng), N_INIT if part is rows else REFERENCE_INIT
+    distances = _distances(part.values_of(sample), part.observed[sample])
+    highest, number, steps = -1.0, 1, 0
+    for k in range(2, most + 1):
+        if (steps := steps + k * part.cells.size) > MOST_STEPS and k > 2:
+            break
+        labels = clusterer.cluster(part, k, rng, n_init)
+        silhouettes = _of_rows(distances, labels[sample])
+        if (mean := float(silhouettes.mean())) > highest:
+            highest, number = mean, k
+            best = Chosen(labels, float(_of_clusters(silhouettes, labels[sample]).min()))
+    return best if part is rows or number == 1 else best._replace(labels=clusterer.cluster(rows, number, rng))
+
+
+def _few_threads(rows: Sample) -> AbstractContextManager[Any]:
+    """One thread for hundreds of small k-means: several would wait for each other longer than they work."""
+    return _threads().limit(limits=1) if rows.cells.size < LARGE else nullcontext()
 
 
 @cache

@@ -29,7 +29,7 @@ from intarsia.exceptions import (
     ReleaseError,
     TooFewRowsError,
 )
-from intarsia.participant.choose_k import Chosen, choose_labels
+from intarsia.participant.choose_k import Chosen, choose_labels, highest_silhouette
 from intarsia.participant.clusterers import BuiltInKMeans, check_in_memory, clusterer_for
 from intarsia.participant.refine import CentroidSet, Round, labelled_by_nearest, refine_sets
 from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units, own_moments, units_of
@@ -55,6 +55,7 @@ from intarsia.protocol import (
     encode,
 )
 from intarsia.protocol.parts import most_centres
+from intarsia.protocol.terms import SILHOUETTE
 from intarsia.tables import AnyTable
 from intarsia.tables.in_memory import HeldRows, HeldTable, hold
 from intarsia.tables.sample import LIMITS, Limits
@@ -276,10 +277,12 @@ class Participant:
         rng = stream(request.seed, self.name, "summarize")
         if self._clusterer.chooses_k:
             return Chosen(self._clusterer.cluster(sample, 0, rng), None)
-        if request.n_local_clusters is None:
+        if request.n_local_clusters is None or request.n_local_clusters == SILHOUETTE:
             most = request.max_local_clusters
             most = most if request.n_clusters is not None else min(most, _MOST_TRIED)
-            return choose_labels(self._clusterer, sample, request.n_clusters, most, rng)
+            if request.n_local_clusters is None:
+                return choose_labels(self._clusterer, sample, request.n_clusters, most, rng)
+            return highest_silhouette(self._clusterer, sample, most, rng)
         n_used = len(self._clusterer.missing.used(sample))
         if request.n_local_clusters > n_used:
             raise TooFewRowsError(

@@ -23,7 +23,7 @@ from intarsia.protocol.checks import (
 from intarsia.protocol.densities import DensityMessage, fewest_rows, problem_of
 from intarsia.protocol.facts import ALLOW_DISCRETE, ALLOW_EXTREMES, Fact, Need, count, single_value
 from intarsia.protocol.parts import CommonColumns, CommonMoments, check_scale, key_of, needs_of_scale
-from intarsia.protocol.terms import StudyTerms, departure
+from intarsia.protocol.terms import SILHOUETTE, LocalNumber, StudyTerms, departure
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
 MOST_LOCAL_CLUSTERS = 1000  # of one participant: the coordinator compares all with all
@@ -32,14 +32,17 @@ MOST_LOCAL_CLUSTERS = 1000  # of one participant: the coordinator compares all w
 class Summarize(Request, frozen=True, tag="query.summarize"):
     """Asks a participant to cluster its rows and to describe the clusters.
 
-    Without ``n_local_clusters`` the participant chooses up to ``max_local_clusters``. Without ``columns`` it lays out its
+    Without ``n_local_clusters`` the participant chooses up to ``max_local_clusters``; if it is ``"silhouette"``, it takes
+    the number with the highest mean silhouette, and nothing else decides. Without ``columns`` it lays out its
     rows by its own levels, clusters them in its own units (``scale``), reports in original units, and adds its moments. With
     ``n_proxies`` it measures how close so many points of each density are to the rows that they stand for.
     """
 
     seed: Annotated[int, Fact("seed of all random numbers")]
     n_clusters: Annotated[int | None, Fact("number of global clusters; None: unknown")]
-    n_local_clusters: Annotated[int | None, Fact("number of local clusters, if it is fixed")]
+    n_local_clusters: Annotated[
+        LocalNumber, Fact("number of local clusters, if it is fixed; silhouette: the one with the highest silhouette")
+    ]
     max_local_clusters: Annotated[int, Fact("largest number of local clusters to try")]
     columns: CommonColumns = None
     scale: Annotated[str | None, Fact("units to cluster in")] = None
@@ -54,9 +57,10 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
         require(self.density is None or self.density in density_names(), f"density must be one of {density_names()}")
         require(self.seed >= 0, "seed must be at least 0")
         require(self.n_proxies >= 0, "n_proxies must be at least 0")
-        if self.n_local_clusters is not None:
+        if isinstance(self.n_local_clusters, int):
             _check_number("n_local_clusters", self.n_local_clusters)
             return
+        require(self.n_local_clusters in {None, SILHOUETTE}, f"n_local_clusters must be a number or {SILHOUETTE!r}")
         _check_number("max_local_clusters", self.max_local_clusters)
         if self.n_clusters is not None:
             _check_number("n_clusters", self.n_clusters)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from intarsia.protocol.facts import Fact, facts_of
 
 FEDERATED, ONE_SHOT = "federated", "one_shot"
 NEAREST, LIKELIEST, GROUPED = "nearest centroid", "likeliest Gaussian", "group of the local cluster"
 """How rows are labelled; participants that join late in a one-shot study label by the nearest centroid."""
+
+
+LocalNumber = int | Literal["silhouette"] | None
+"""Number of local clusters: fixed, the one with the highest mean silhouette, or (None) as the participant chooses."""
+SILHOUETTE: Literal["silhouette"] = "silhouette"
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,9 @@ class StudyTerms:
     seed: Annotated[int, Fact("seed of all random numbers")]
     scale: Annotated[str | None, Fact("common units; none: the units of the table")]
     density: Annotated[str | None, Fact("density of each local cluster in the first summary; none: no density")]
-    n_local_clusters: Annotated[int | None, Fact("number of local clusters; auto: the participant chooses")]
+    n_local_clusters: Annotated[
+        LocalNumber, Fact("number of local clusters; auto: the participant chooses; silhouette: the highest silhouette")
+    ]
     max_local_clusters: Annotated[int, Fact("largest number of local clusters to try while K is unknown")]
     labels_by: Annotated[str, Fact("how rows are labelled, once")]
     max_rounds: Annotated[int, Fact("largest number of rounds")] = 0
