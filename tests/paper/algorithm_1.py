@@ -102,13 +102,13 @@ class Study(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What Algorithm 1 did: the method of its branch, whether it warned, 𝒸, G, G_c after each round, and labels.
+    """What Algorithm 1 did: its branch, the conditions that do not hold, 𝒸, G, G_c after each round, and labels.
 
     ``tied``: in some round two ways of matching cost the same, so that the paper does not define the result.
     """
 
     method: str
-    warned: bool
+    unmet: dict
     centroids: list
     G: list
     G_c: list
@@ -131,12 +131,75 @@ def centroid_of(i, points):
     return Centroid(i, value, np.where(np.isnan(value), 0, len(points)))
 
 
-def algorithm_1(study, labels, method=None):
+def branch(centroids, K):
+    """Return the method of lines 4 to 10, its groups, and the conditions that do not hold, with the number of offenders.
+
+    The errata ("Which assumption holds") say what is tested on summaries.
+    """
+    G = method_a(centroids, K)
+    unmet = {"1.1": 0, "1.2": 0, "1.3": 0}
+    for group in G:
+        masks = masks_of(group, centroids)
+        unmet["1.1"] += not connected(masks)
+        unmet["1.2"] += not masks.any(axis=0).all()
+    unmet["1.3"] = sum(not nearest_to_its_own(z, centroids, G) for z in range(len(centroids)))
+    if not any(unmet.values()):
+        return "method_a", G, {}  # lines 4 and 5
+    G = method_b(centroids, K)  # lines 7 and 10
+    unmet |= {"2.1": 0, "2.2": 0}
+    for group in G:
+        masks = masks_of(group, centroids)
+        unmet["2.1"] += not all((one & other).any() for one in masks for other in masks)
+        unmet["2.2"] += not masks.any(axis=0).all()
+    unmet["3"] = sum(margin(z, centroids, G) < 0.1 for z in range(len(centroids)))
+    return "method_b", G, {name: int(n) for name, n in unmet.items() if n}
+
+
+def masks_of(group, centroids):
+    """Return the masks of the participants of one group."""
+    return np.array([~np.isnan(centroids[z].value) for z in group])
+
+
+def connected(masks):
+    """Whether shared features lead from each participant to every other."""
+    reached = masks[0]
+    for _ in masks:
+        reached = reached | masks[(masks & reached).any(axis=1)].any(axis=0)
+    return bool((masks & reached).any(axis=1).all())
+
+
+def nearest_to_its_own(z, centroids, G):
+    """Whether a centroid is nearer to each comparable one of its own group than to any comparable one of another."""
+    reach = reach_of([c.value for c in centroids])
+    own, others = [], []
+    for group in G:
+        for y in group:
+            if y != z and not np.isnan(d := distance(centroids[z].value, centroids[y].value, reach)):
+                (own if z in group else others).append(d)
+    return max(own, default=0.0) < min(others, default=np.inf)
+
+
+def margin(z, centroids, G):
+    """Return 1 − d²/d′²: d to its group, d′ to the best other one, both without its participant; 1 where there are none.
+
+    The extent stands for the distance of an incomparable pair (errata).
+    """
+    reach = reach_of([c.value for c in centroids])
+    squares = {}
+    for g, group in enumerate(G):
+        rest = [centroids[y] for y in group if centroids[y].participant != centroids[z].participant]
+        if rest:
+            squares[g] = np.nan_to_num(distance(centroids[z].value, merge(rest).value, reach), nan=1.0) ** 2
+    own = next(g for g, group in enumerate(G) if z in group)
+    others = [square for g, square in squares.items() if g != own]
+    return 1 - squares[own] / min(others) if own in squares and others else 1.0
+
+
+def algorithm_1(study, labels):
     """Run Algorithm 1 from given local clusterings: ``labels[i]`` has the local cluster of each row of X_i (line 2)."""
     centroids = summarize(study.rows, labels)  # line 3
     reach = reach_of([c.value for c in centroids])
-    warned = False
-    G = {"A": method_a, "B": method_b}[method](centroids, study.K)
+    method, G, unmet = branch(centroids, study.K)  # lines 4 to 10
     G_c = [merge([centroids[z] for z in group]).value for group in G]
     history, tied = [G_c], False
     for _ in range(study.max_rounds):  # line 11
@@ -145,7 +208,7 @@ def algorithm_1(study, labels, method=None):
         tied = tied or any(is_tie for _, is_tie in rounds)
         history.append(G_c)
     final = [nearest(X, G_c, reach) for X in study.rows]  # E2: "obtained using the final global centroids"
-    return Run(method, warned, centroids, G, history, final, tied)
+    return Run(method, unmet, centroids, G, history, final, tied)
 
 
 def nearest(X, G_c, reach):
