@@ -22,13 +22,13 @@ class RandomStudy(NamedTuple):
     def tables(self):
         """The same rows as the package reads them: a participant has only the columns that its mask leaves."""
         return {
-            name: {f"f{m}": X[:, m] for m in range(X.shape[1]) if not np.isnan(X[0, m])}
+            name: {f"f{m:02}": X[:, m] for m in range(X.shape[1]) if not np.isnan(X[0, m])}
             for name, X in zip(self.names, self.rows, strict=True)
         }
 
     @property
     def names(self):
-        return [f"p{i}" for i in range(len(self.rows))]
+        return [f"p{i:02}" for i in range(len(self.rows))]
 
     @property
     def local(self):
@@ -51,14 +51,21 @@ class RandomStudy(NamedTuple):
 
         If there are as many clusters as local ones, every local cluster is a cluster of its own, and the labels tell them.
         """
-        settings = {"n_local_clusters": self.n_local_by_name, "n_proxies": 1, "random_state": 0}
+        settings = {"n_local_clusters": self.n_local_by_name, "n_proxies": 1, "random_state": 0, "allow_partial": True}
         result = intarsia.cluster(self.tables, sum(self.n_local), method="one_shot", preset="paper", **settings)
         number = {local.group: local.index for local in result.outcome.local_clusters}
         return [np.array([number[g] for g in result.labels[name]]) for name in self.names]
 
+    def beside(self, other):
+        """Return both studies as one, whose halves share no feature."""
+        widths = self.rows[0].shape[1], other.rows[0].shape[1]
+        left = [np.pad(X, ((0, 0), (0, widths[1])), constant_values=np.nan) for X in self.rows]
+        right = [np.pad(X, ((0, 0), (widths[0], 0)), constant_values=np.nan) for X in other.rows]
+        return RandomStudy(left + right, 2, self.n_local + other.n_local, "parts")
+
     def values_of(self, result):
         """Return the centroids of a result in the order of our features."""
-        order = [result.feature_names.index(f"f{m}") for m in range(self.rows[0].shape[1])]
+        order = [result.feature_names.index(f"f{m:02}") for m in range(self.rows[0].shape[1])]
         return result.centroids[:, order]
 
 
