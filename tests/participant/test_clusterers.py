@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 
 import intarsia
+from intarsia.core.rows import ArrayRows
 from intarsia.exceptions import MissingCellsError, SettingError
 from intarsia.participant.clusterers import (
     BUILT_IN,
@@ -72,3 +75,27 @@ def test_a_registered_clusterer_is_chosen_by_name(monkeypatch):
         assert len(np.unique(result.local_labels[name][expected])) == 1
     with pytest.raises(SettingError, match="local must be .*k-means"):
         intarsia.cluster(tables, 2, local="thirds")
+
+
+def refined(clusterer, values, start, max_iter):
+    rows = ArrayRows(values, np.ones(values.shape, dtype=bool))
+    return clusterer.refine(rows, lambda: sample(values), start, max_iter, np.random.default_rng(0))
+
+
+def test_one_iteration_of_a_given_k_means_is_one_lloyd_step():
+    """From 0 and 3 the row 2 belongs to the second cluster, and only after the step to the first."""
+    values, start = np.array([[0.0], [2.0], [3.0], [10.0]]), np.array([[0.0], [3.0]])
+    for clusterer in (BuiltInKMeans(), ScikitLearnClusterer(KMeans(2))):
+        assert refined(clusterer, values, start, 1).centres.values.tolist() == [[0.0], [5.0]]
+        assert refined(clusterer, values, start, 2).centres.values.tolist() == [[1.0], [6.5]]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5))
+def test_a_given_k_means_refines_as_the_built_in_one(seed, max_iter):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(60, 2)) + 4.0 * rng.integers(3, size=(60, 1))
+    start = values[rng.choice(60, 3, replace=False)]
+    ours = refined(BuiltInKMeans(), values, start, max_iter)
+    theirs = refined(ScikitLearnClusterer(KMeans(3, tol=0.0)), values, start, max_iter)
+    assert theirs.labels.tolist() == ours.labels.tolist()
+    np.testing.assert_allclose(theirs.centres.values, ours.centres.values, rtol=1e-12)

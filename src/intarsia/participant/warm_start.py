@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.cluster import KMeans
 
+from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.kmeans import lloyd
+from intarsia.core.rows import ArrayRows
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.exceptions import LocalAlgorithmError
 
@@ -43,7 +47,10 @@ class WarmStarted:
         check_can_start(estimator)
         self._kind = start_parameter(estimator)
         self._start = start
-        settings: dict[str, Any] = {"n_init": 1, "max_iter": max_iter}
+        # after its last step, scikit-learn's k-means labels rows anew; means over these labels are one step more
+        is_kmeans = isinstance(estimator, KMeans)
+        self._one_step = is_kmeans and max_iter == 1
+        settings: dict[str, Any] = {"n_init": 1, "max_iter": max(1, max_iter - is_kmeans)}
         if self._kind == "centres":
             settings |= {"init": start, "n_clusters": len(start)}
         elif self._kind == "means":
@@ -53,7 +60,10 @@ class WarmStarted:
         self.name = type(estimator).__name__
 
     def fit_predict(self, rows: FloatArray) -> IntArray:
-        """Return the labels of the rows."""
+        """Return the labels of the rows, whose means are the centres after ``max_iter`` steps of k-means."""
+        if self._one_step:
+            start = MaskedCentroids.of(self._start, np.ones_like(self._start))
+            return lloyd(ArrayRows(rows, ~np.isnan(rows)), start, 1).labels.astype(np.intp)
         if self._kind == "medoids":  # medoids are rows; kmedoids accepts their positions instead of their number
             self._estimator.set_params(n_clusters=_nearest_rows(rows, self._start), random_state=None)
         if self._kind == "means" and not np.isnan(rows).any():
