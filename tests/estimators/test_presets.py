@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from sklearn.base import clone
 
@@ -32,6 +34,16 @@ def test_the_paper_has_three_plain_rounds_and_a_greedy_agglomeration_of_sampled_
     assert (federated["scale"], federated["n_rivals"], federated["tol"]) == (None, 0, 0.0)
     assert (one_shot["aggregation"], one_shot["force"], one_shot["softening"]) == ("greedy", "sampled", 0.0)
     assert (one_shot["exponent"], one_shot["scale"]) == (2.0, None)
+
+
+@pytest.mark.parametrize("method", ESTIMATORS)
+def test_the_docstring_gives_the_papers_value_beside_ours(method):
+    entries = re.split(r"\n    (?=\w+ : )", ESTIMATORS[method].__doc__)
+    described = {entry.split(" : ")[0]: " ".join(entry.split()) for entry in entries[1:]}
+    for name, value in PRESETS[method]["paper"].items():
+        assert "(The paper: " in described[name], name
+        if isinstance(value, str):
+            assert value in described[name].split("(The paper: ")[1], name
 
 
 def test_explicit_settings_win_over_a_preset_and_a_preset_over_defaults():

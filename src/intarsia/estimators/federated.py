@@ -17,14 +17,15 @@ class FederatedClustering(TableClusterer):
     """Cluster the tables of several participants in rounds (Algorithm 1 of the paper).
 
     Every participant clusters its own rows and sends centroids. The coordinator groups them into K global centroids, which
-    the participants then refine together, round by round.
+    the participants then refine together, round by round. ``FederatedClustering.from_preset("paper", K)`` has the paper's
+    values, which are given below in parentheses.
 
     Parameters
     ----------
     n_clusters : int or "auto", default="auto"
         The number of global clusters, K. ``"auto"`` takes one more exchange: K is the number of clusters that participants
         with a quarter of all rows find by themselves, or more where the silhouette over summaries is clearly higher. It may
-        be 1. ``result.plot_n_clusters()`` shows the choice.
+        be 1. ``result.plot_n_clusters()`` shows the choice. (The paper: given.)
     aggregation : {"search", "paper", "method_a", "method_b"}, default="search"
         How local centroids are grouped. ``"search"`` minimises the objective (eq:meta_clustering) from many starts, among
         them the paper's Method A and Method B. ``"paper"`` takes Method A if Assumption 1 holds for its groups, and Method B
@@ -32,50 +33,56 @@ class FederatedClustering(TableClusterer):
     local : estimator or mapping of participants to estimators, default=None
         A participant's clusterer with ``fit_predict``. It is used as given, but a ``random_state`` of None is set from
         ``random_state``. It must accept ``init`` and ``n_clusters`` unless ``max_rounds=0``. None: k-means with 10 restarts.
-    n_local_clusters : int or mapping of participants to int, default=None
+        (The paper: any; k-means in its experiments.)
+    n_local_clusters : int, "silhouette" or mapping of participants to one, default=None
         The number of clusters that the built-in k-means looks for. None: K, or fewer if silhouettes show that the
-        participant has fewer.
+        participant has fewer. ``"silhouette"``: the number from 2 to K (20 if K is unknown) with the highest mean
+        silhouette; it merges clusters that are closer to each other than to a third. With one table and a given K, both are
+        K. (The paper: ``"silhouette"`` or another standard method, at most K.)
     metric : {"euclidean", "manhattan", "cosine"} or callable, default="euclidean"
         The distance φ of rows and centroids. Centroids are means and the built-in local algorithm is k-means whatever φ is,
-        so that only the Euclidean distance fits both.
+        so that only the Euclidean distance fits both. (The paper: any; Euclidean in its experiments.)
     scale : {"auto", None, "standard", "minmax", "robust"}, default="auto"
         Common units. ``"standard"`` divides every feature by its standard deviation over all participants; ``"minmax"`` by
         its range, for which participants send their smallest and largest values; ``"robust"`` by its interquartile range,
         for which they send quantiles; None leaves the units as they are. ``"auto"`` is ``"standard"`` if units
         differ (the largest standard deviation is over ten times the median one, or there are categories and numbers), else
         None. An indicator of a category is always divided by √2, so that one mismatch counts one unit. Results are in
-        original units; ``result.units`` names the choice.
+        original units; ``result.units`` names the choice. (The paper: None.)
     missing : {"observed", "error", "impute", "drop"} or mapping of participants to one, default="observed"
         What to do with missing values in a column that the table has: cluster on the observed values, raise an error, show
         the local algorithm the mean of the column instead, or show it only complete rows. Summaries always contain observed
         values only, and every row gets a label.
     n_starts : int, default=30
-        Random starts of the search, in addition to four that are not random.
+        Random starts of the search, in addition to four that are not random. (The paper has no search.)
     step_size : float, default=0.8
-        The paper's α, in (0, 1]: how far centroids move towards what the participants report.
+        The paper's α, in (0, 1]: how far centroids move towards what the participants report. (The paper: 0.8.)
     max_rounds : int, default=20
         The largest number of federated rounds; 0 keeps the initial centroids. (The paper: 3.)
     tol : float, default=0.0001
-        The rounds stop when no centroid moved farther than this share of the extent of all local centroids.
+        The rounds stop when no centroid moved farther than this share of the extent of all local centroids. (The
+        paper: 0, all three rounds.)
     min_points : int, default=1
-        A participant ignores a global centroid that is nearest to fewer of its rows.
+        A participant ignores a global centroid that is nearest to fewer of its rows. (The paper: "a sufficient number"; its
+        preset: 1.)
     local_iterations : int, default=1
-        Iterations of the local algorithm in each round. (The paper: "a small number".)
+        Iterations of the local algorithm in each round. (The paper: "a small number"; its preset: 1.)
     refinement : {"auto", "crosswise", "plain"}, default="auto"
-        ``"plain"`` starts a round from the same centroids at every participant (the paper). ``"crosswise"`` sends each
-        participant what the *other* participants report about a feature, where they have rows to report it. ``"auto"`` is
-        crosswise if some participants share no feature.
+        ``"plain"`` starts a round from the same centroids at every participant. ``"crosswise"`` sends each participant what
+        the *other* participants report about a feature, where they have rows to report it. ``"auto"`` is crosswise if some
+        participants share no feature. (The paper: ``"plain"``.)
     n_rivals : int, default=3
         If some participants share no feature, this many alternative groupings (at most 7) are compared on the rows, and the
-        one that fits best is used. 0 uses the grouping of the local centroids. (The paper has no such comparison.)
+        one that fits best is used. 0 uses the grouping of the local centroids. (The paper: 0.)
     merge : {"mean", "robust"}, default="mean"
-        How centroids of several participants become one. ``"mean"`` weighs each by its rows (the paper). ``"robust"`` is
+        How centroids of several participants become one. ``"mean"`` weighs each by its rows. ``"robust"`` is
         for participants that may lie: it ignores replies that contradict what their participant said before, and takes
         medians with capped weights, which one of three or more participants cannot move beyond the others. Where only two
         have an entry, the median is their mean: nobody can tell which of the two is wrong.
+        (The paper: ``"mean"``.)
     model : {"kmeans", "mixture"}, default="kmeans"
         What a row belongs to: the nearest centroid, or the most likely Gaussian with independent features, which takes one
-        more exchange. ``predict`` and memberships follow it.
+        more exchange. ``predict`` and memberships follow it. (The paper: ``"kmeans"``.)
     random_state : int, RandomState, Generator or None, default=None
         Seed of everything random.
     release : ReleasePolicy or mapping of participants to one, default=None

@@ -15,20 +15,24 @@ class OneShotClustering(TableClusterer):
     """Cluster the tables of several participants in one round (Algorithm 2 of the paper).
 
     Every participant clusters its own rows and sends a density of each local cluster, once. The coordinator groups local
-    clusters by the force of attraction between their densities.
+    clusters by the force of attraction between their densities. ``OneShotClustering.from_preset("paper", K)`` has the
+    paper's values, which are given below in parentheses.
 
     Parameters
     ----------
     n_clusters : int or "auto", default="auto"
         The number of global clusters, K. ``"auto"`` chooses it as :class:`FederatedClustering` does, still in one round: a
         participant looks for up to 20 clusters, and keeps as many as have clearly higher silhouettes than one Gaussian of
-        the same shape. A given ``n_local_clusters`` does not limit K.
+        the same shape. A given ``n_local_clusters`` does not limit K. (The paper: given, or the cut of the agglomeration
+        with the highest silhouette.)
     aggregation : {"search", "greedy"}, default="search"
         ``"greedy"`` is the paper's agglomeration. ``"search"`` maximises the total force within groups from many starts,
-        among them agglomerations, with at most one cluster of a participant in a group while it has no more than K.
+        among them agglomerations, with at most one cluster of a participant in a group while it has no more than K. (The
+        paper: ``"greedy"``.)
     force : {"auto", "exact", "sampled"}, default="auto"
-        The expected force between two densities, or the mean over ``n_proxies`` points drawn from each (the paper).
-        ``"exact"`` needs Gaussians and the Euclidean metric; ``"auto"`` uses it where that is the case.
+        The expected force between two densities, or the mean over ``n_proxies`` points drawn from each.
+        ``"exact"`` needs Gaussians and the Euclidean metric; ``"auto"`` uses it where that is the case. (The paper:
+        ``"sampled"``.)
     exponent : float, default=2.0
         The paper's w, above 1: how fast the force falls with distance. (The paper: 2.) The larger it is, the more the
         nearest points count. If N points are at one distance and a single outlier is q times nearer, the outlier is
@@ -47,25 +51,25 @@ class OneShotClustering(TableClusterer):
         categories. (The paper: ``"gaussian_full"``.)
     shrink : bool, default=True
         Whether correlations, and the variances of small clusters, are shrunk. ``False`` fits Gaussians by plain maximum
-        likelihood (the paper); the other families always are.
+        likelihood; the other families always are. (The paper: False.)
     n_proxies : int or pair of int, default=100
         Points drawn from each density if forces are sampled or fidelity is measured. A pair (least, most) draws as many as
         the cluster has rows, within these bounds; in the agglomeration a cluster then counts with its points. (The paper:
         30 to 100.) Fidelity is measured with the larger bound.
     bounding_boxes : bool, default=False
         Whether participants send the bounding box of each cluster, so that proxies stay inside. A box contains the smallest
-        and largest values.
+        and largest values. (The paper: False.)
     fidelity : bool, default=False
         Whether participants measure how close proxies are to the rows they represent; see ``result.fidelity``.
     local : estimator or mapping of participants to estimators, default=None
-        As in :class:`FederatedClustering`, but any clusterer can be used.
-    n_local_clusters : int or mapping of participants to int, default=None
-        As in :class:`FederatedClustering`.
+        As in :class:`FederatedClustering`, but any clusterer can be used. (The paper: any; k-means++ in its experiments.)
+    n_local_clusters : int, "silhouette" or mapping of participants to one, default=None
+        As in :class:`FederatedClustering`. (The paper: free; its preset: ``"silhouette"``.)
     metric : {"euclidean", "manhattan", "cosine"} or callable, default="euclidean"
         As in :class:`FederatedClustering`.
     scale : {"auto", None, "standard", "minmax", "robust"}, default="auto"
         As in :class:`FederatedClustering`, but each participant clusters in its own units, and the coordinator brings the
-        summaries to common units: still one round.
+        summaries to common units: still one round. (The paper: None.)
     missing : {"observed", "error", "impute", "drop"} or mapping of participants to one, default="observed"
         As in :class:`FederatedClustering`.
     n_starts : int, default=30
