@@ -6,11 +6,10 @@ QMNIST's local clusters. Pairs of clusters without a common feature are left out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from experiments.measuring import (
     COLUMNS,
@@ -24,15 +23,23 @@ from experiments.measuring import (
 from experiments.splits import Case
 from intarsia.coordinator import OneShotAlgorithm
 from intarsia.core.densities.exact_force import exact_forces
-from intarsia.core.densities.force import sample_inside
+from intarsia.core.densities.force import sample_inside, sampled_forces
 from intarsia.core.distances import Extent, extent_of
 from intarsia.core.grouping.agglomeration import LocalForces, agglomerate
+from intarsia.core.grouping.linkages import OF_POINTS, Moments, tree_of_moments, tree_of_points
 from intarsia.core.grouping.search import SearchOptions, search_forces
 from intarsia.core.randomness import stream
 from intarsia.results.metrics import aggregation_accuracy
 from intarsia.runtime.drive import drive
 
-LINKAGES = ("smallest distance", "smallest average", "average", "force", "increase of variance")
+_NAMES = {  # in tables, and in the package
+    "smallest distance": "smallest",
+    "smallest average": "smallest_mean",
+    "average": "mean",
+    "force": "force",
+    "increase of variance": "variance",
+}
+LINKAGES = tuple(_NAMES)
 EXPONENTS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 SOFTENINGS = (0.0, 0.01, 0.1, 0.5)
 SWEEP = tuple(f"{how}, w={w:g}, s={s:g}" for how in ("greedy", "search") for w in EXPONENTS for s in SOFTENINGS)
@@ -55,83 +62,23 @@ class Clusters(NamedTuple):
 
 def merges(clusters: Clusters, linkage: str, n_groups: int, exponent: float = 2.0) -> list[np.ndarray]:
     """The groups after every merge of the closest two, from all apart down to ``n_groups`` or until nothing compares."""
-    groups = np.arange(len(clusters.points))
-    between = _between(clusters, linkage, exponent)
-    history = [groups]
-    while len(names := np.unique(groups)) > n_groups:
-        pairs = {(r, s): between(groups == r, groups == s) for r in names for s in names if r < s}
-        comparable = {pair: value for pair, value in pairs.items() if not np.isnan(value)}
-        if not comparable:
-            break
-        r, s = min(comparable, key=lambda pair: comparable[pair])
-        groups = np.where(groups == s, r, groups)
-        history.append(groups)
-    return history
+    points, seen, extent = clusters.points, clusters.seen, clusters.extent
+    name = _NAMES[linkage]
+    if name == "force":
+        forces = np.minimum(sampled_forces(points, seen, extent, exponent, 0.0, "euclidean"), 1e100)
+        tree = agglomerate(forces, weights=np.array([len(rows) for rows in points], dtype=float))
+    elif name in OF_POINTS:
+        tree = tree_of_points(name, points, seen, extent)
+    else:
+        tree = tree_of_moments(name, _moments(clusters), extent)
+    return [tree.cut(k) for k in range(len(points), max(n_groups, tree.fewest_groups) - 1, -1)]
 
 
-def _between(clusters: Clusters, linkage: str, exponent: float) -> Callable[[np.ndarray, np.ndarray], float]:
-    """The distance between two sets of clusters, given as masks; NaN if nothing can be compared."""
-    if linkage == "increase of variance":
-        return _increase_of_variance(clusters)
-    distance = _between_clusters(clusters, linkage, exponent)
-    sizes = np.array([len(points) for points in clusters.points], dtype=float)
-
-    def between(r: np.ndarray, s: np.ndarray) -> float:
-        block = distance[np.ix_(r, s)]
-        known = ~np.isnan(block)
-        if not known.any():
-            return np.nan
-        if linkage.startswith("smallest"):
-            return float(block[known].min())
-        weight = np.outer(sizes[r], sizes[s])[known]
-        return float((block[known] * weight).sum() / weight.sum())
-
-    return between
-
-
-def _between_clusters(clusters: Clusters, linkage: str, exponent: float) -> np.ndarray:
-    """The smallest, the mean rescaled distance, or minus the mean force, for every two clusters; NaN if incomparable."""
-    m, extent = len(clusters.points), clusters.extent
-    result = np.full((m, m), np.nan)
-    for a in range(m):
-        for b in range(a):
-            shared = clusters.seen[a] & clusters.seen[b] & extent.varies
-            if not shared.any():
-                continue
-            x = clusters.points[a][:, shared[clusters.seen[a]]]
-            y = clusters.points[b][:, shared[clusters.seen[b]]]
-            d = cdist(x, y) / np.linalg.norm(extent.width[shared])
-            if linkage == "smallest distance":
-                value = d.min()
-            elif linkage == "force":
-                value = -np.mean(np.maximum(d, 1e-9) ** -exponent)
-            else:
-                value = d.mean()
-            result[a, b] = result[b, a] = value
-    return result
-
-
-def _increase_of_variance(clusters: Clusters) -> Callable[[np.ndarray, np.ndarray], float]:
-    """Var(r ∪ s) − Var(r) − Var(s), summed over the features that both groups know, rescaled as in eq:d."""
-    extent = clusters.extent
-    moments = np.zeros((len(clusters.points), 3, len(extent.width)))  # how many, sum, sum of squares
-    for z, points in enumerate(clusters.points):
-        many = np.full(points.shape[1], len(points))
-        moments[z][:, clusters.seen[z]] = [many, points.sum(axis=0), np.square(points).sum(axis=0)]
-
-    def variance(m: np.ndarray, shared: np.ndarray) -> float:
-        count, total, squares = m[:, shared]
-        return float((squares / count - np.square(total / count)).sum())
-
-    def between(r: np.ndarray, s: np.ndarray) -> float:
-        left, right = moments[r].sum(axis=0), moments[s].sum(axis=0)
-        shared = (left[0] > 0) & (right[0] > 0) & extent.varies
-        if not shared.any():
-            return np.nan
-        increase = variance(left + right, shared) - variance(left, shared) - variance(right, shared)
-        return increase / float(np.square(extent.width[shared]).sum())
-
-    return between
+def _moments(clusters: Clusters) -> Moments:
+    counts, means, variances = np.zeros((3, *clusters.seen.shape))
+    for z, (rows, seen) in enumerate(zip(clusters.points, clusters.seen, strict=True)):
+        counts[z, seen], means[z, seen], variances[z, seen] = len(rows), rows.mean(axis=0), rows.var(axis=0)
+    return Moments(counts, means, variances)
 
 
 PLANTED_NAMES = ("crosses", "stars", "dots", "triangles", "diamonds")

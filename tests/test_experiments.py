@@ -11,7 +11,7 @@ import pytest
 from experiments import render, store
 from experiments.__main__ import missing, one_split
 from experiments.baselines import BASELINES, CENTRALISED
-from experiments.linkages import LINKAGES, Clusters, merged_with, merges, planted
+from experiments.linkages import LINKAGES, Clusters, merged_with, merges
 from experiments.measuring import (
     CEILING,
     COLUMNS,
@@ -179,22 +179,6 @@ def test_each_linkage_merges_what_the_paper_says():
         "increase of variance": ("stars",),
     }
     assert merged_with("force", 12.0) == ("dots",)  # too large an exponent listens to the outlier alone
-
-
-def test_linkages_without_gaps_are_scipy_s():
-    from experiments.linkages import _between_clusters
-    from scipy.cluster.hierarchy import cut_tree, linkage
-    from scipy.spatial.distance import squareform
-
-    clusters = planted(3)
-    same_size = Clusters([points[:29] for points in clusters.points], clusters.seen)
-    for name, method in (("smallest distance", "single"), ("average", "average")):
-        distance = _between_clusters(same_size, name, 2.0)
-        tree = linkage(squareform(np.nan_to_num(distance)), method)
-        for k in (2, 3, 4):
-            ours = merges(same_size, name, k)[-1]
-            theirs = cut_tree(tree, n_clusters=k)[:, 0]
-            assert ((ours[:, None] == ours) == (theirs[:, None] == theirs)).all()
 
 
 def test_incomparable_clusters_are_never_merged():

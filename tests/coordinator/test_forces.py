@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
+from intarsia import cluster, load
 from intarsia.coordinator import OneShotAlgorithm
 from intarsia.core.densities.force import largest_exponent, sample_inside
+from intarsia.core.grouping.linkages import LINKAGES
 from intarsia.core.randomness import stream
 from intarsia.exceptions import SettingError
 from intarsia.participant import Participant
@@ -56,6 +59,23 @@ def test_a_cluster_has_as_many_proxies_as_rows_within_the_bounds_and_counts_with
 def naive_powers(p, q, largest):
     squared = np.square((p[:, None] - q[None]) / largest).sum(axis=2)
     return 1 / np.where(squared > 0, squared, 1.0)
+
+
+@pytest.mark.parametrize("linkage", LINKAGES)
+def test_every_linkage_groups_clear_clusters_and_its_tree_survives_a_file(linkage, tmp_path):
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2], 40)
+    rows = np.array([[0.0, 0.0, 9.0], [9.0, 9.0, 0.0], [0.0, 18.0, 0.0]])[truth] + rng.normal(size=(120, 3))
+    tables = {name: {c: rows[:, "xyz".index(c)] for c in columns} for name, columns in (("a", "xy"), ("b", "yz"))}
+    settings = {"aggregation": "greedy", "linkage": linkage, "random_state": 0}
+    result = cluster(tables, 3, method="one_shot", **settings)
+    for labels in result.labels.values():
+        assert adjusted_rand_score(truth, labels) > 0.9
+    result.save(tmp_path / "a.intarsia")
+    tree = load(tmp_path / "a.intarsia").outcome.merge_tree
+    assert tree.merges.tolist() == result.outcome.merge_tree.merges.tolist()
+    assert len(tree.to_linkage(2.0)) == tree.n_leaves - 1
+    assert cluster(tables, "auto", method="one_shot", **settings).outcome.model.centroids.values.shape[0] >= 2
 
 
 @pytest.mark.parametrize("deviations", [0.0, 1.0, 2.5])

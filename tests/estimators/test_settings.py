@@ -78,6 +78,16 @@ SETTINGS = [
         "force='exact' needs a Gaussian density and metric='euclidean'.*metric='cosine'.*force='sampled'",
     ),
     ({"method": "one_shot", "shrink": 0}, "shrink must be True or False"),
+    ({"method": "one_shot", "linkage": "median"}, "linkage must be one of"),
+    ({"method": "one_shot", "linkage": "ward"}, "linkage='ward' needs aggregation='greedy'.*Got aggregation='search'"),
+    (
+        {"method": "one_shot", "linkage": "mean", "aggregation": "greedy", "force": "exact"},
+        "linkage='mean' is a distance between points.*force='sampled'",
+    ),
+    (
+        {"method": "one_shot", "linkage": "ward", "aggregation": "greedy", "metric": "cosine"},
+        "linkage='ward' needs metric='euclidean'. Got metric='cosine' instead",
+    ),
     ({"method": "one_shot", "deviations": -1.0}, "deviations must be a number of at least 0"),
     ({"method": "one_shot", "n_proxies": 0}, "n_proxies"),
     ({"method": "one_shot", "n_proxies": (100, 30)}, r"n_proxies must be .* or a pair \(least, most\) of such"),

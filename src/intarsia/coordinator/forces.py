@@ -10,14 +10,15 @@ import numpy as np
 from intarsia.coordinator.local_clusters import LocalClusters
 from intarsia.coordinator.members import Members
 from intarsia.coordinator.settings import MAX_CLUSTERS, OneShotSettings
-from intarsia.core.densities.base import Density, family_of
+from intarsia.core.densities.base import Density
 from intarsia.core.densities.exact_force import exact_forces
 from intarsia.core.densities.force import extent_of_densities, sample_inside, sampled_forces
 from intarsia.core.distances import Extent, extent_of
 from intarsia.core.grouping.agglomeration import LocalForces
+from intarsia.core.grouping.linkages import OF_MOMENTS, OF_POINTS, Moments, tree_of_moments, tree_of_points
 from intarsia.core.grouping.n_clusters import Choice, Summaries, choose_n_clusters
 from intarsia.core.randomness import stream
-from intarsia.core.types import BoolArray, FloatArray
+from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.protocol import LocalSummary
 
 STRONGEST = 1e100  # without softening the force between equal points is infinite; sums must not be
@@ -37,18 +38,31 @@ def attraction(
     densities: Sequence[Density],
     summaries: Mapping[str, LocalSummary],
 ) -> Attraction:
-    """Return the forces between all local clusters, exact or from points of their densities."""
-    seen, force = clusters.centroids.seen, (settings.exponent, settings.softening)
-    possible = settings.metric == "euclidean" and family_of(settings.density).has_exact_force
-    if settings.force == "exact" or (settings.force == "auto" and possible):
+    """Return the forces between all local clusters, exact or from points of their densities, and the tree of the linkage."""
+    seen, force, linkage = clusters.centroids.seen, (settings.exponent, settings.softening), settings.linkage
+    weights, tree = None, None
+    if settings.has_exact_forces:
         extent = extent_of_densities(densities, seen, settings.deviations)
-        forces, weights = exact_forces(densities, seen, extent, *force), None
+        forces = exact_forces(densities, seen, extent, *force)
     else:
         proxies = _proxies(settings, members, clusters, densities, summaries)
         extent = _extent_of_points(proxies, seen)
         forces = sampled_forces(proxies, seen, extent, *force, settings.metric)
         weights = np.array([len(points) for points in proxies], dtype=np.float64)
-    return Attraction(LocalForces(np.minimum(forces, STRONGEST), clusters.owner, weights), extent)
+        if linkage in OF_POINTS:
+            tree = tree_of_points(linkage, proxies, seen, extent, settings.metric)
+    if linkage in OF_MOMENTS:
+        n_points = np.clip(clusters.sizes, *settings.bounds_of_proxies)
+        tree = tree_of_moments(linkage, _moments(densities, seen, n_points), extent)
+    return Attraction(LocalForces(np.minimum(forces, STRONGEST), clusters.owner, weights, tree), extent)
+
+
+def _moments(densities: Sequence[Density], seen: BoolArray, n_points: IntArray) -> Moments:
+    """Return the means and variances of all densities, each with so many points."""
+    means, variances = np.zeros(seen.shape), np.zeros(seen.shape)
+    for z, density in enumerate(densities):
+        means[z, seen[z]], variances[z, seen[z]] = density.mean, density.variances
+    return Moments(np.where(seen, n_points[:, None].astype(np.float64), 0.0), means, variances)
 
 
 def _proxies(

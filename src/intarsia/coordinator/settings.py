@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from intarsia.core.densities.base import family_of
 from intarsia.core.distances import Metric
+from intarsia.core.grouping.linkages import FORCE, OF_POINTS
 from intarsia.protocol import MOST_LOCAL_CLUSTERS, MOST_SETS, StudyTerms
 from intarsia.protocol.parts import MOST_CENTRES
 from intarsia.protocol.terms import FEDERATED, GROUPED, LIKELIEST, NEAREST, ONE_SHOT, LocalNumber
@@ -92,6 +94,7 @@ class OneShotSettings:
     n_starts: int = 30
     n_local_clusters: Mapping[str, LocalNumber] | LocalNumber = None
     scale: str | None = None
+    linkage: str = FORCE
     force: str = "auto"
     exponent: float = 2.0
     softening: float = 0.01
@@ -114,6 +117,12 @@ class OneShotSettings:
     def bounds_of_proxies(self) -> tuple[int, int]:
         """The least and the largest number of points that are drawn from a density."""
         return (self.n_proxies, self.n_proxies) if isinstance(self.n_proxies, int) else self.n_proxies
+
+    @property
+    def has_exact_forces(self) -> bool:
+        """Whether forces are expectations between Gaussians. Linkages between points need points, hence sampled forces."""
+        possible = self.metric == "euclidean" and family_of(self.density).has_exact_force
+        return self.force == "exact" or (self.force == "auto" and possible and self.linkage not in OF_POINTS)
 
     @property
     def n_compared(self) -> int:

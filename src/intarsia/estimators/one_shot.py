@@ -29,6 +29,10 @@ class OneShotClustering(TableClusterer):
         ``"greedy"`` is the paper's agglomeration. ``"search"`` maximises the total force within groups from many starts,
         among them agglomerations, with at most one cluster of a participant in a group while it has no more than K. (The
         paper: ``"greedy"``.)
+    linkage : str, default="force"
+        What joins two groups in ``aggregation="greedy"``: ``"force"`` (the paper), ``"smallest"``, ``"smallest_mean"`` or
+        ``"mean"`` distance between points, the increase of ``"variance"``, ``"ward"``, or ``"centroid"``. Margins of local
+        clusters are by forces in any case.
     force : {"auto", "exact", "sampled"}, default="auto"
         The expected force between two densities, or the mean over ``n_proxies`` points drawn from each.
         ``"exact"`` needs Gaussians and the Euclidean metric; ``"auto"`` uses it where that is the case. (The paper:
@@ -98,6 +102,7 @@ class OneShotClustering(TableClusterer):
         n_clusters: int | str = "auto",
         *,
         aggregation: str = "search",
+        linkage: str = "force",
         force: str = "auto",
         exponent: float = 2.0,
         softening: float = 0.01,
@@ -120,6 +125,7 @@ class OneShotClustering(TableClusterer):
     ) -> None:
         self.n_clusters = n_clusters
         self.aggregation = aggregation
+        self.linkage = linkage
         self.force = force
         self.exponent = exponent
         self.softening = softening
@@ -147,6 +153,7 @@ class OneShotClustering(TableClusterer):
             n_starts=self.n_starts,
             n_local_clusters=n_local_clusters,
             scale=self.scale,
+            linkage=self.linkage,
             force=self.force,
             exponent=self.exponent,
             softening=self.softening,

@@ -27,6 +27,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "one_shot": {
         "paper": {
             "aggregation": "greedy",
+            "linkage": "force",
             "force": "sampled",
             "exponent": 2.0,
             "softening": 0.0,

@@ -15,6 +15,7 @@ from intarsia.coordinator.settings import FORCES, MERGES, MODELS, MOST_RIVALS, R
 from intarsia.core.densities.base import density_names, family_of
 from intarsia.core.distances import METRICS
 from intarsia.core.grouping.aggregations import centroid_methods, force_methods
+from intarsia.core.grouping.linkages import FORCE, LINKAGES, OF_MOMENTS, OF_POINTS
 from intarsia.core.units import SCALES
 from intarsia.exceptions import SettingError, quote
 from intarsia.participant.clusterers import BUILT_IN
@@ -138,6 +139,7 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "one_shot": {
         **_COMMON,
         "aggregation": Setting((one_of(force_methods),)),
+        "linkage": Setting((one_of(lambda: LINKAGES),)),
         "force": Setting((one_of(lambda: FORCES),)),
         "exponent": Setting((number(1.0, 100.0, above=True),)),
         "softening": Setting((number(0.0, 1.0),)),
@@ -209,7 +211,9 @@ def _check_federated(values: Mapping[str, Any]) -> None:
 
 def _check_one_shot(values: Mapping[str, Any]) -> None:
     gaussian, euclidean = family_of(values["density"]).has_exact_force, values["metric"] == "euclidean"
-    if values["bounding_boxes"] and values["force"] != "sampled" and gaussian and euclidean:
+    _check_linkage(values)
+    exact = values["force"] != "sampled" and gaussian and euclidean and values["linkage"] not in OF_POINTS
+    if values["bounding_boxes"] and exact:
         raise SettingError(
             "bounding_boxes limit proxies, and exact forces between Gaussians use no proxies. Hint: force='sampled'."
         )
@@ -217,6 +221,24 @@ def _check_one_shot(values: Mapping[str, Any]) -> None:
         seen = f"density={values['density']!r} and metric={_shown(values['metric'])}"
         raise SettingError(
             f"force='exact' needs a Gaussian density and metric='euclidean'. Got {seen} instead. Hint: force='sampled'."
+        )
+
+
+def _check_linkage(values: Mapping[str, Any]) -> None:
+    linkage = values["linkage"]
+    if linkage != FORCE and values["aggregation"] != "greedy":
+        raise SettingError(
+            f"linkage={linkage!r} needs aggregation='greedy': the search maximises forces. "
+            f"Got aggregation={values['aggregation']!r} instead."
+        )
+    if linkage in OF_POINTS and values["force"] == "exact":
+        raise SettingError(
+            f"linkage={linkage!r} is a distance between points, and exact forces use none. Hint: force='sampled'."
+        )
+    if linkage in OF_MOMENTS and values["metric"] != "euclidean":
+        raise SettingError(
+            f"linkage={linkage!r} needs metric='euclidean'. Got metric={_shown(values['metric'])} instead. "
+            f"Hint: linkage='mean'."
         )
 
 

@@ -10,7 +10,8 @@ For Gaussians, :mod:`~intarsia.core.densities.exact_force` computes the expectat
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
@@ -114,7 +115,27 @@ def sampled_forces(
     sizes: BlockSizes = DEFAULT_SIZES,
 ) -> FloatArray:
     """Return the paper's force: the mean over all pairs of points of two proxy clusters; NaN where they share no feature."""
-    forces = np.full((len(proxies), len(proxies)), np.nan)
+    return compare_points(proxies, seen, extent, softening, metric, partial(_means_of_powers, exponent), sizes)
+
+
+Measure = Callable[[FloatArray, IntArray, IntArray], FloatArray]
+"""From squared distances, of points × blocks of columns, and the starts and lengths of the blocks: a number for each."""
+
+
+def compare_points(
+    proxies: Sequence[FloatArray],
+    seen: BoolArray,
+    extent: Extent,
+    softening: float,
+    metric: Metric,
+    measure: Measure,
+    sizes: BlockSizes = DEFAULT_SIZES,
+) -> FloatArray:
+    """Return a measure of the rescaled distances between points, for every two proxy clusters; NaN if incomparable.
+
+    ``measure`` gets squared distances plus the square of ``softening``, which it may overwrite.
+    """
+    result = np.full((len(proxies), len(proxies)), np.nan)
     for left, right, shared in comparable_clusters(seen, extent):
         largest = float(phi_of_pairs(extent.high, extent.low, shared, metric))
         if largest <= 0:
@@ -126,8 +147,10 @@ def sampled_forces(
             for block in blocks(others, sizes.cache // max(1, most)):
                 to = [points[m] for m in block.tolist()]
                 squared = _squared_distances(points[k], np.concatenate(to), metric, largest, softening)
-                forces[k, block] = forces[block, k] = _means_of_powers(squared, [len(x) for x in to], exponent)
-    return forces
+                lengths = np.array([len(x) for x in to])
+                starts = np.cumsum(lengths) - lengths
+                result[k, block] = result[block, k] = measure(squared, starts, lengths)
+    return result
 
 
 def _squared_distances(x: FloatArray, y: FloatArray, metric: Metric, largest: float, softening: float) -> FloatArray:
@@ -146,9 +169,8 @@ def _squared_distances(x: FloatArray, y: FloatArray, metric: Metric, largest: fl
     return np.square(distances / largest) + softening**2
 
 
-def _means_of_powers(squared: FloatArray, sizes: Sequence[int], exponent: float) -> FloatArray:
-    """Return the mean of (d² + s²)^(−w/2) over the columns of each proxy cluster; ``sizes`` are their numbers of points."""
+def _means_of_powers(exponent: float, squared: FloatArray, starts: IntArray, lengths: IntArray) -> FloatArray:
+    """Return the mean of (d² + s²)^(−w/2) over the columns of each proxy cluster."""
     with np.errstate(divide="ignore", over="ignore"):
         powers = np.divide(1.0, squared, out=squared) if exponent == 2.0 else squared ** (-exponent / 2)
-    columns = powers.sum(axis=0) / len(squared)
-    return np.asarray(np.add.reduceat(columns, np.cumsum([0, *sizes[:-1]])) / np.asarray(sizes))
+    return np.asarray(np.add.reduceat(powers.sum(axis=0) / len(squared), starts) / lengths)

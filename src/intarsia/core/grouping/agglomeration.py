@@ -106,17 +106,19 @@ def agglomerate(
 class LocalForces:
     """The force between every two local clusters, NaN where a pair is incomparable, and the owner of each.
 
-    ``weights`` are the numbers of points of proxy clusters; without, all clusters count alike.
+    ``weights`` are the numbers of points of proxy clusters; without, all clusters count alike. ``other`` is the merge tree
+    of a linkage other than force.
     """
 
     forces: FloatArray
     owner: IntArray
     weights: FloatArray | None = None
+    other: MergeTree | None = None
 
     @cached_property
     def tree(self) -> MergeTree:
-        """The paper's merge tree."""
-        return agglomerate(self.forces, weights=self.weights)
+        """The merge tree: the paper's, by forces, unless another was given."""
+        return agglomerate(self.forces, weights=self.weights) if self.other is None else self.other
 
     def __len__(self) -> int:
         return len(self.owner)
