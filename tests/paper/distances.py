@@ -56,3 +56,19 @@ def objective(centroids, G):
         for group in G
         for z in group
     )
+
+
+def silhouette(X, labels):
+    """Return the mean silhouette (Rousseeuw 1987) of a participant's rows; that of a row alone is 0."""
+    X = X[:, ~np.isnan(X[0])]
+    scores = []
+    for x, label in zip(X, labels, strict=True):
+        apart = np.sqrt(np.sum((X - x) ** 2, axis=1))
+        mine = labels == label
+        if np.sum(mine) == 1:
+            scores.append(0.0)
+            continue
+        a = np.sum(apart[mine]) / (np.sum(mine) - 1)
+        b = min(np.mean(apart[labels == other]) for other in set(labels) - {label})
+        scores.append((b - a) / max(a, b))
+    return np.mean(scores)

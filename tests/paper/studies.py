@@ -56,12 +56,28 @@ class RandomStudy(NamedTuple):
         number = {local.group: local.index for local in result.outcome.local_clusters}
         return [np.array([number[g] for g in result.labels[name]]) for name in self.names]
 
+    def with_n_local(self, k):
+        """Return the study with k local clusters at every participant."""
+        return self._replace(n_local=[k] * len(self.rows))
+
     def beside(self, other):
         """Return both studies as one, whose halves share no feature."""
         widths = self.rows[0].shape[1], other.rows[0].shape[1]
         left = [np.pad(X, ((0, 0), (0, widths[1])), constant_values=np.nan) for X in self.rows]
         right = [np.pad(X, ((0, 0), (widths[0], 0)), constant_values=np.nan) for X in other.rows]
         return RandomStudy(left + right, 2, self.n_local + other.n_local, "parts")
+
+    def numbered_like(self, result, labels):
+        """Return the same local clusters with the numbers that they have in a result."""
+        local, values = result.outcome.local_clusters, result.outcome.local_centroids.with_nan()
+        renumbered = []
+        for name, X, each in zip(self.names, self.rows, labels, strict=True):
+            theirs = values[[c.participant == name for c in local]]
+            mine = [X[each == a].mean(axis=0) for a in range(max(each) + 1)]
+            assert len(mine) == len(theirs), f"{name}: {len(theirs)} instead of {len(mine)} local clusters"
+            number = np.array([np.nanargmin(np.nansum((theirs - center) ** 2, axis=1)) for center in mine])
+            renumbered.append(number[each])
+        return renumbered
 
     def values_of(self, result):
         """Return the centroids of a result in the order of our features."""
@@ -82,14 +98,14 @@ def renumbering(G, clusters):
     return found if one_each and sum(map(len, G)) == len(clusters) else None
 
 
-def draw_study(seed):
+def draw_study(seed, separation=None):
     """Draw a study; its layout is chain, core or random by turns, and everything else is random."""
     rng = np.random.default_rng([17, seed])
     layout = LAYOUTS[seed % 3]
     n, d = int(rng.integers(2, 6)), int(rng.integers(4, 9))
     K = int(rng.integers(2, 6))
     masks = draw_masks(rng, layout, n, d)
-    centres = rng.normal(size=(K, d)) * rng.choice([0.5, 2.0, 6.0])
+    centres = rng.normal(size=(K, d)) * (separation or rng.choice([0.5, 2.0, 6.0]))
     everything = rng.random() < 0.4  # every participant has rows of every cluster
     rows, n_local = [], []
     for i in range(n):

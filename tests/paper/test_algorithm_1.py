@@ -1,11 +1,13 @@
 """Algorithm 1 from tables to labels: ``preset="paper"`` equals the paper's lines on 200 random studies."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import intarsia
 from tests.paper.algorithm_1 import Study, algorithm_1
-from tests.paper.distances import objective
+from tests.paper.distances import objective, silhouette
 from tests.paper.studies import cluster_of_each, draw_study, renumbering
 
 BLOCK = 20  # studies of one test
@@ -25,21 +27,12 @@ def parameters_of(seed):
     }
 
 
-def check_agreement(seed):
-    """Compare both implementations on one study; return False if its matching has ties."""
-    study, parameters = draw_study(seed), parameters_of(seed)
-    labels = study.built_in_labels()
+def compare(seed, study, labels, parameters, **local):
+    """Compare both implementations from given local clusters; return False if the matching has ties."""
     run = algorithm_1(Study(study.rows, study.K, **parameters), labels)
     if run.tied:
         return False
-    result = intarsia.cluster(
-        study.tables,
-        study.K,
-        preset="paper",
-        n_local_clusters=study.n_local_by_name,
-        random_state=0,
-        **parameters,
-    )
+    result = intarsia.cluster(study.tables, study.K, preset="paper", random_state=0, **local, **parameters)
     aggregation = result.outcome.aggregation
     assert (aggregation.branch, aggregation.unmet) == (run.method, run.unmet), f"study {seed}: other branch"
     number = renumbering(run.G, cluster_of_each(result))
@@ -47,8 +40,7 @@ def check_agreement(seed):
     np.testing.assert_allclose(study.values_of(result)[number], run.G_c[-1], atol=1e-9, err_msg=f"study {seed}")
     for name, expected in zip(study.names, run.labels, strict=True):
         assert np.array_equal(result.labels[name], np.append(number, -1)[expected]), f"study {seed}, participant {name}"
-    loss = objective(run.centroids, run.G)
-    assert aggregation.loss == pytest.approx(loss, abs=1e-9), f"study {seed}: other loss"
+    assert aggregation.loss == pytest.approx(objective(run.centroids, run.G), abs=1e-9), f"study {seed}: other loss"
     return True
 
 
@@ -56,6 +48,23 @@ def check_agreement(seed):
 def test_algorithm_1_agrees_with_its_lines(first):
     n_compared, seed = 0, 10 * first
     while n_compared < BLOCK:
-        n_compared += check_agreement(seed)
+        study = draw_study(seed)
+        labels, local = study.built_in_labels(), {"n_local_clusters": study.n_local_by_name}
+        n_compared += compare(seed, study, labels, parameters_of(seed), **local)
         seed += 1
     assert seed - 10 * first <= 1.5 * BLOCK  # few studies have ties
+
+
+def test_participants_choose_the_number_with_the_highest_silhouette():
+    """The whole preset, without any other setting: "maximizing the silhouette score", K_i ≤ K."""
+    n_compared = 0
+    for seed in range(3000, 3020):
+        study = draw_study(seed, separation=10.0)  # clear enough for every start of k-means to find the same clusters
+        found = [study.with_n_local(k).built_in_labels() for k in range(2, study.K + 1)]
+        labels = [max((each[i] for each in found), key=partial(silhouette, X)) for i, X in enumerate(study.rows)]
+        if sum(max(each) + 1 for each in labels) < study.K:
+            continue  # the paper: K ≤ |𝒸|
+        result = intarsia.cluster(study.tables, study.K, preset="paper", max_rounds=0, random_state=0)
+        labels = study.numbered_like(result, labels)
+        n_compared += compare(seed, study, labels, {})
+    assert n_compared >= 10

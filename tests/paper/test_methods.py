@@ -12,7 +12,7 @@ BLOCK = 20  # studies of one test
 pytestmark = pytest.mark.filterwarnings("ignore")  # random studies need not fulfil any assumption
 
 
-@pytest.mark.parametrize("first", range(0, 60, BLOCK))
+@pytest.mark.parametrize("first", range(0, 40, BLOCK))
 @pytest.mark.parametrize("name", ["method_a", "method_b"])
 def test_a_method_agrees_with_its_lines(name, first):
     for seed in range(first, first + BLOCK):
