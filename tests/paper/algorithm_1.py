@@ -136,13 +136,13 @@ def branch(centroids, K):
 
     The errata ("Which assumption holds") say what is tested on summaries.
     """
-    G = method_a(centroids, K)
+    reach, G = reach_of([c.value for c in centroids]), method_a(centroids, K)
     unmet = {"1.1": 0, "1.2": 0, "1.3": 0}
     for group in G:
         masks = masks_of(group, centroids)
         unmet["1.1"] += not connected(masks)
         unmet["1.2"] += not masks.any(axis=0).all()
-    unmet["1.3"] = sum(not nearest_to_its_own(z, centroids, G) for z in range(len(centroids)))
+    unmet["1.3"] = sum(not nearest_to_its_own(z, centroids, G, reach) for z in range(len(centroids)))
     if not any(unmet.values()):
         return "method_a", G, {}  # lines 4 and 5
     G = method_b(centroids, K)  # lines 7 and 10
@@ -151,7 +151,7 @@ def branch(centroids, K):
         masks = masks_of(group, centroids)
         unmet["2.1"] += not all((one & other).any() for one in masks for other in masks)
         unmet["2.2"] += not masks.any(axis=0).all()
-    unmet["3"] = sum(margin(z, centroids, G) < 0.1 for z in range(len(centroids)))
+    unmet["3"] = sum(margin(z, centroids, G, reach) < 0.1 for z in range(len(centroids)))
     return "method_b", G, {name: int(n) for name, n in unmet.items() if n}
 
 
@@ -168,9 +168,8 @@ def connected(masks):
     return bool((masks & reached).any(axis=1).all())
 
 
-def nearest_to_its_own(z, centroids, G):
+def nearest_to_its_own(z, centroids, G, reach):
     """Whether a centroid is nearer to each comparable one of its own group than to any comparable one of another."""
-    reach = reach_of([c.value for c in centroids])
     own, others = [], []
     for group in G:
         for y in group:
@@ -179,12 +178,11 @@ def nearest_to_its_own(z, centroids, G):
     return max(own, default=0.0) < min(others, default=np.inf)
 
 
-def margin(z, centroids, G):
+def margin(z, centroids, G, reach):
     """Return 1 − d²/d′²: d to its group, d′ to the best other one, both without its participant; 1 where there are none.
 
     The extent stands for the distance of an incomparable pair (errata).
     """
-    reach = reach_of([c.value for c in centroids])
     squares = {}
     for g, group in enumerate(G):
         rest = [centroids[y] for y in group if centroids[y].participant != centroids[z].participant]

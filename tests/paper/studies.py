@@ -73,9 +73,10 @@ class RandomStudy(NamedTuple):
         renumbered = []
         for name, X, each in zip(self.names, self.rows, labels, strict=True):
             theirs = values[[c.participant == name for c in local]]
-            mine = [X[each == a].mean(axis=0) for a in range(max(each) + 1)]
+            mine = np.array([X[each == a].mean(axis=0) for a in range(max(each) + 1)])
             assert len(mine) == len(theirs), f"{name}: {len(theirs)} instead of {len(mine)} local clusters"
-            number = np.array([np.nanargmin(np.nansum((theirs - center) ** 2, axis=1)) for center in mine])
+            number = np.array([np.argmin(np.nansum((theirs - center) ** 2, axis=1)) for center in mine])
+            assert np.allclose(theirs[number], mine, equal_nan=True), f"{name}: other local clusters"
             renumbered.append(number[each])
         return renumbered
 
@@ -102,7 +103,7 @@ def draw_study(seed, separation=None):
     """Draw a study; its layout is chain, core or random by turns, and everything else is random."""
     rng = np.random.default_rng([17, seed])
     layout = LAYOUTS[seed % 3]
-    n, d = int(rng.integers(2, 6)), int(rng.integers(4, 9))
+    n, d = int(rng.choice([2, 3, 3, 4, 5])), int(rng.integers(4, 9))
     K = int(rng.integers(2, 6))
     masks = draw_masks(rng, layout, n, d)
     centres = rng.normal(size=(K, d)) * (separation or rng.choice([0.5, 2.0, 6.0]))
@@ -110,7 +111,7 @@ def draw_study(seed, separation=None):
     rows, n_local = [], []
     for i in range(n):
         present = rng.permutation(K)[: K if everything else rng.integers(1, K + 1)]
-        parts = [centres[a] + rng.normal(size=(rng.integers(4, 40), d)) for a in present]
+        parts = [centres[a] + rng.normal(size=(rng.integers(4, 36), d)) for a in present]
         X = np.concatenate(parts)
         rows.append(np.where(masks[i], X, np.nan))
         n_local.append(len(present) if rng.random() < 0.8 else int(rng.integers(1, K + 1)))
