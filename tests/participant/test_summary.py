@@ -1,4 +1,4 @@
-"""Densities in a summary: of plain maximum likelihood if the request says so, wherever the rows are stored."""
+"""Densities in a summary, and their fidelity, as the request asks for them, wherever the rows are stored."""
 
 from __future__ import annotations
 
@@ -39,3 +39,17 @@ def test_without_shrinkage_covariances_are_those_of_numpy(table, n_local):
             expected = np.diagonal(expected) if density == "gaussian_diagonal" else expected
             np.testing.assert_allclose(sent.parts["covariance"], expected, rtol=1e-9, atol=1e-9)
     assert reply.sizes.min() <= (100 if n_local == 3 else 2)  # singular covariances are among them
+
+
+def test_fidelity_is_measured_inside_the_boxes_that_proxies_are_drawn_in():
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(50.0, 0.01, size=(6, 2)), rng.normal(size=(300, 2))])
+    table = settle_missing(read_table({"x": rows[:, 0], "y": rows[:, 1]}, "a"), "observed")
+    asked = {"seed": 0, "n_clusters": 2, "n_local_clusters": 2, "max_local_clusters": 2, "density": "gaussian_full"}
+    replies = [
+        Participant(table).handle(Summarize(n_proxies=200, bounding_boxes=boxes, **asked)) for boxes in (False, True)
+    ]
+    small = int(replies[0].sizes.argmin())  # its density is shrunk to one much wider than its box
+    free, boxed = (float(reply.fidelity[small, 0]) for reply in replies)
+    assert free > 10
+    assert boxed < 3

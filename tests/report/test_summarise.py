@@ -253,7 +253,24 @@ def test_what_few_cells_stand_behind_is_not_shown():
         ({"aggregation": "method_a"}, "by Method A"),
         ({"aggregation": "paper"}, "by Method B, because neither Assumption 1 nor Assumptions 2 and 3 held"),
         ({"scale": "minmax"}, "divided by their range"),
-        ({"method": "one_shot", "density": "gaussian_diagonal"}, "density (gaussian, diagonal)"),
+        (
+            {"method": "one_shot", "density": "gaussian_diagonal"},
+            "density (gaussian, diagonal; variances and correlations shrunk)",
+        ),
+        ({"method": "one_shot", "shrink": False}, "variances and correlations of maximum likelihood, not shrunk)"),
+        ({"method": "one_shot"}, "(exact between Gaussians; exponent 2, softening 0.01)"),
+        (
+            {"method": "one_shot", "preset": "paper", "exponent": 3.5},
+            "(sampled with 30 to 100 points of each density; exponent 3.5, softening 0)",
+        ),
+        (
+            {"method": "one_shot", "aggregation": "greedy", "linkage": "mean"},
+            "joined by the mean distance between their points, 100 drawn from each density, over the features",
+        ),
+        (
+            {"method": "one_shot", "aggregation": "greedy", "linkage": "ward"},
+            "joined by the smallest increase of the sum of squares (Ward), over the features",
+        ),
     ],
 )
 def test_the_methods_paragraph_says_what_was_done(settings_, words):

@@ -12,7 +12,7 @@ from intarsia.coordinator.members import Members
 from intarsia.coordinator.settings import MAX_CLUSTERS, OneShotSettings
 from intarsia.core.densities.base import Density
 from intarsia.core.densities.exact_force import exact_forces
-from intarsia.core.densities.force import extent_of_densities, sample_inside, sampled_forces
+from intarsia.core.densities.force import Box, extent_of_densities, sample_inside, sampled_forces
 from intarsia.core.distances import Extent, extent_of
 from intarsia.core.grouping.agglomeration import LocalForces
 from intarsia.core.grouping.linkages import OF_MOMENTS, OF_POINTS, Moments, tree_of_moments, tree_of_points
@@ -82,9 +82,6 @@ def _proxies(
         rng = stream(settings.seed, name, "proxies", z - first)
         proxies.append(sample_inside(density, rng, int(n_points[z]), *boxes[z]))
     return proxies
-
-
-Box = tuple[FloatArray | None, FloatArray | None]
 
 
 def _boxes(members: Members, clusters: LocalClusters, summaries: Mapping[str, LocalSummary]) -> list[Box]:

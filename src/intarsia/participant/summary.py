@@ -9,6 +9,7 @@ import numpy as np
 
 from intarsia.core.densities import Clustered, Density, family_of, fit_densities
 from intarsia.core.densities.fidelity import Fidelity, fidelity
+from intarsia.core.densities.force import Box
 from intarsia.core.rows import Rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.participant.samples import Sample
@@ -35,15 +36,17 @@ def details_of(
     """
     details: dict[str, Any] = {}
     in_exact_values = replace(clusters, rows=exact)
+    boxes: list[Box] = [(None, None)] * len(clusters.sizes)
+    if request.bounding_boxes:
+        details["low"], details["high"] = low, high = _boxes(in_exact_values)
+        boxes = [(a[seen], b[seen]) for a, b, seen in zip(low, high, clusters.released.seen, strict=True)]
     if density is not None:
         family = family_of(density)
         fitted = fit_densities(in_exact_values if family.exact_cells else clusters, density, shrink=request.shrink)
         details["densities"] = tuple(packed(each, family) for each in fitted)
         if request.n_proxies > 0:
             released, n_proxies = clusters.released.seen, min(request.n_proxies, MOST_PROXIES)
-            details["fidelity"] = _fidelity(sample, labels, released, fitted, n_proxies, fewest, rng)
-    if request.bounding_boxes:
-        details["low"], details["high"] = _boxes(in_exact_values)
+            details["fidelity"] = _fidelity(sample, labels, released, fitted, boxes, n_proxies, fewest, rng)
     return details
 
 
@@ -52,6 +55,7 @@ def _fidelity(
     labels: IntArray,
     released: BoolArray,
     densities: list[Density],
+    boxes: list[Box],
     n_proxies: int,
     fewest: int,
     rng: np.random.Generator,
@@ -61,12 +65,12 @@ def _fidelity(
     With a minimum of more than one row, numbers are rounded to two digits.
     """
     values, result = sample.values, []
-    for k, density in enumerate(densities):
+    for k, (density, box) in enumerate(zip(densities, boxes, strict=True)):
         at = np.ix_(labels == k, released[k])
         rows, observed = values[at], sample.observed[at]
         n_complete = int(observed.all(axis=1).sum())
         enough = fewest == 1 or min(n_complete // 2, n_proxies) >= fewest  # a matching takes half of the rows
-        result.append(fidelity(rows, observed, density, rng, n_proxies) if enough else Fidelity(*[np.nan] * 4))
+        result.append(fidelity(rows, observed, density, rng, n_proxies, box) if enough else Fidelity(*[np.nan] * 4))
     measured = np.array(result, dtype=np.float64).reshape(-1, 4)
     return measured if fewest == 1 else np.round(measured, 2)
 

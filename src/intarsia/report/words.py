@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
+from intarsia.coordinator.settings import OneShotSettings
 from intarsia.core.grouping.aggregations import AGGREGATIONS
-from intarsia.exceptions import quote
+from intarsia.core.grouping.linkages import FORCE, OF_MOMENTS, WORDS
+from intarsia.exceptions import SettingError, quote
 from intarsia.report.data import Cluster, Column, Participant
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Aggregation, Outcome, RunRecord
@@ -200,10 +202,12 @@ def _how_grouped(outcome: Outcome, run: RunRecord, settings: Mapping[str, Any]) 
     by = grouped_by(outcome.aggregation)
     if run.method == "one_shot":
         density = str(settings.get("density", "gaussian")).replace("_", ", ")
+        fitted = "shrunk" if settings.get("shrink", True) else "of maximum likelihood, not shrunk"
+        fitted = f"; variances and correlations {fitted}" if density.startswith("gaussian") else ""
         yield (
             f"Each participant clustered its rows {with_what} and summarised every local cluster by its mean, size and "
-            f"density ({density}); local clusters were joined by the force of attraction between densities over the "
-            f"features that both see (Algorithm 2 of [1]), by {by}."
+            f"density ({density}{fitted}); local clusters were joined by {_linkage(outcome, settings)}, over the features "
+            f"that both see (Algorithm 2 of [1]), by {by}."
         )
         return
     more = " (and variances, to choose the number of clusters)" if outcome.found is not None else ""
@@ -218,3 +222,25 @@ def _how_grouped(outcome: Outcome, run: RunRecord, settings: Mapping[str, Any]) 
         f"Each participant clustered its rows {with_what} and sent centroids and counts{more}; centroids were grouped by "
         f"rescaled distances over the features that both see, by {by}{rounds} (Algorithm 1 of [1])."
     )
+
+
+def _linkage(outcome: Outcome, settings: Mapping[str, Any]) -> str:
+    """Return what joined local clusters in the one-shot method; a record without a setting was made with its default."""
+    names = ("linkage", "force", "exponent", "softening", "density", "n_proxies")
+    recorded = {name: settings[name] for name in names if name in settings}
+    try:
+        return _linkage_of(OneShotSettings(**recorded, metric=outcome.model.metric))
+    except (SettingError, KeyError, TypeError, ValueError):  # of another version, or a density that is not registered
+        return "the force of attraction between densities"
+
+
+def _linkage_of(used: OneShotSettings) -> str:
+    least, most = used.bounds_of_proxies
+    points = f"{most}" if least == most else f"{least} to {most}"
+    if used.linkage in OF_MOMENTS:
+        return WORDS[used.linkage]
+    if used.linkage != FORCE:
+        return f"{WORDS[used.linkage]}, {points} drawn from each density"
+    how = "exact between Gaussians" if used.has_exact_forces else f"sampled with {points} points of each density"
+    law = f"exponent {used.exponent:g}, softening {used.softening:g}"
+    return f"the force of attraction between densities ({how}; {law})"

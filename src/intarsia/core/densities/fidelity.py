@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from intarsia.core.densities.base import Density
+from intarsia.core.densities.force import Box, sample_inside
 from intarsia.core.distances import ROUNDING
 from intarsia.core.types import BoolArray, FloatArray
 
@@ -42,9 +43,14 @@ class Fidelity(NamedTuple):
 
 
 def fidelity(
-    rows: FloatArray, observed: BoolArray, density: Density, rng: np.random.Generator, n_proxies: int = 100
+    rows: FloatArray,
+    observed: BoolArray,
+    density: Density,
+    rng: np.random.Generator,
+    n_proxies: int = 100,
+    box: Box = (None, None),
 ) -> Fidelity:
-    """Measure how close points drawn from a density are to the rows it was fitted to.
+    """Measure how close points drawn from a density, inside the bounding box if there is one, are to the rows behind it.
 
     Only rows without missing values are used. A matching takes half of them, at most 200 and at most ``n_proxies``, and is
     repeated five times. Columns are divided by the standard deviation of the rows, or of the density if that is 0; columns
@@ -63,12 +69,12 @@ def fidelity(
     for _ in range(_REPEATS):
         order = rng.permutation(n)
         drawn, others = rows[order[:size]], rows[order[size : 2 * size]]
-        near.append(_wasserstein(drawn[:, varies], density.sample(rng, size)[:, varies], unit[varies]))
+        near.append(_wasserstein(drawn[:, varies], sample_inside(density, rng, size, *box)[:, varies], unit[varies]))
         chance.append(_wasserstein(drawn[:, varies], others[:, varies], unit[varies]) if n >= 4 else nan)
     variation, bound = nan, nan
     b = density.n_outcomes
     if b is not None:
-        variation = _total_variation(rows, density.sample(rng, n_proxies))
+        variation = _total_variation(rows, sample_inside(density, rng, n_proxies, *box))
         bound = float(np.sqrt(b / n) / 2 + np.sqrt((b - 1) / n) + np.sqrt(b / n_proxies) / 2)
     return Fidelity(float(np.mean(near)), float(np.mean(chance)), variation, bound)
 

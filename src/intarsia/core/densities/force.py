@@ -35,6 +35,8 @@ class BlockSizes(NamedTuple):
 
 
 DEFAULT_SIZES = BlockSizes()
+Box = tuple[FloatArray | None, FloatArray | None]
+"""The smallest and the largest values of a cluster; (None, None) without a bounding box."""
 
 
 def blocks(index: IntArray, size: int) -> list[IntArray]:
