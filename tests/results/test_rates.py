@@ -214,6 +214,13 @@ def test_proxies_need_not_keep_the_order():
     assert intarsia.proxy_order_rate(*study, n_proxies=20) == intarsia.proxy_order_rate(*study, n_proxies=20)
 
 
+def test_bounds_give_as_many_proxies_as_rows():
+    X, owner, local = np.arange(18.0).reshape(9, 2), np.zeros(9, dtype=int), np.array([0] * 6 + [1] * 3)
+    settings = {"density": "gaussian_full", "shrink": False, "metric": "euclidean", "random_state": 0}
+    drawn = draw_proxies(X, owner, np.ones((1, 2), dtype=bool), local, n_proxies=(4, 5), **settings)
+    assert np.bincount(local[drawn.nearest_row]).tolist() == [5, 4]
+
+
 def test_purity_worked_by_hand():
     # participant 0: {a, a} pure, {a, b} not; participant 1: {b} pure, and one row in no local cluster
     purity = intarsia.local_purity(list("aaabba"), [0, 0, 0, 0, 1, 1], [4, 4, 7, 7, 4, -1])

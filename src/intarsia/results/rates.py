@@ -264,7 +264,7 @@ def proxy_order_rate(
     *,
     density: str = "gaussian_full",
     shrink: bool = False,
-    n_proxies: int = 100,
+    n_proxies: int | tuple[int, int] = (30, 100),
     n_triplets: int | None = 1000,
     vacuous: bool = False,
     metric: Metric = "euclidean",
@@ -281,10 +281,9 @@ def proxy_order_rate(
 
     Parameters
     ----------
-    density, shrink : str, bool, default="gaussian_full", False
-        What is fitted to each local cluster, as in :class:`~intarsia.OneShotClustering`. The defaults are the paper's.
-    n_proxies : int, default=100
-        Points drawn from each density.
+    density, shrink, n_proxies : default="gaussian_full", False, (30, 100)
+        What is fitted to each local cluster, and how many points are drawn, as in :class:`~intarsia.OneShotClustering`. The
+        defaults are the paper's.
     """
     table = central_table(X, labels, participants, masks, metric)
     clusters = local_clusters(table, local_labels)
@@ -306,7 +305,7 @@ def draw_proxies(
     *,
     density: str,
     shrink: bool,
-    n_proxies: int,
+    n_proxies: int | tuple[int, int],
     metric: Metric,
     random_state: int,
 ) -> Proxies:
@@ -315,6 +314,7 @@ def draw_proxies(
     .. math:: \varphi_i^a(x) = \mathrm{argmin}_{x' \in C_i^a} \phi(x, x')
     """
     values, rows = [], []
+    bounds = (n_proxies, n_proxies) if isinstance(n_proxies, int) else n_proxies
     for i, mask in enumerate(masks):
         members = np.flatnonzero((participants == i) & (local_labels >= 0))
         names, local = np.unique(local_labels[members], return_inverse=True)
@@ -324,11 +324,11 @@ def draw_proxies(
         features = [str(feature) for feature in np.flatnonzero(mask)]
         clusters = Clustered(ArrayRows(cells, observed, centred=False), local, sizes, centroids, centroids, features)
         for k, fitted in enumerate(fit_densities(clusters, density, shrink=shrink)):
-            points = sample_inside(fitted, stream(random_state, i, k, "proxies"), n_proxies)
+            points = sample_inside(fitted, stream(random_state, i, k, "proxies"), int(np.clip(sizes[k], *bounds)))
             own = np.flatnonzero(local == k)
             distances = [phi_of_pairs(point, cells[own], observed[0], metric) for point in points]
             rows.append(members[own[np.argmin(distances, axis=1)]])
-            values.append(np.zeros((n_proxies, X.shape[1])))
+            values.append(np.zeros((len(points), X.shape[1])))
             values[-1][:, mask] = points
     return Proxies(np.concatenate(values), np.concatenate(rows))
 
