@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 from intarsia import cluster, load
 from intarsia.coordinator import OneShotAlgorithm
 from intarsia.core.densities.force import largest_exponent, sample_inside
-from intarsia.core.grouping.linkages import LINKAGES
+from intarsia.core.grouping.linkages import LINKAGES, height_of
 from intarsia.core.randomness import stream
 from intarsia.exceptions import SettingError
 from intarsia.participant import Participant
@@ -36,7 +36,7 @@ def run(**settings):
     return algorithm, drive(algorithm, InProcessRuntime(participants()))
 
 
-@pytest.mark.parametrize("n_proxies", [50, (30, 100), [30, 100]])
+@pytest.mark.parametrize("n_proxies", [50, (30, 100), [np.int64(30), 100]])
 def test_a_cluster_has_as_many_proxies_as_rows_within_the_bounds_and_counts_with_them(n_proxies):
     algorithm, outcome = run(n_proxies=n_proxies, force="sampled", softening=0.0, density="gaussian_full", shrink=False)
     proxies = []
@@ -75,6 +75,7 @@ def test_every_linkage_groups_clear_clusters_and_its_tree_survives_a_file(linkag
     tree = load(tmp_path / "a.intarsia").outcome.merge_tree
     assert tree.merges.tolist() == result.outcome.merge_tree.merges.tolist()
     assert len(tree.to_linkage(2.0)) == tree.n_leaves - 1
+    assert result.summarise().tree.height == height_of(linkage)
     assert cluster(tables, "auto", method="one_shot", **settings).outcome.model.centroids.values.shape[0] >= 2
 
 

@@ -73,3 +73,11 @@ def test_a_preset_of_a_study_replaces_the_defaults_of_a_federation_and_explicit_
     assert from_json(json.loads(json.dumps(as_json(algorithm)))).terms("a").n_local_clusters == "silhouette"
     with pytest.raises(SettingError, match="preset must be one of"):
         check_rules(replace(study, settings={"preset": "papr"}))
+
+
+def test_bounds_of_proxies_come_from_a_study_file_as_a_list():
+    settings = {"n_proxies": [30, 100], "linkage": "ward", "aggregation": "greedy", "shrink": False, "fidelity": True}
+    algorithm, described = algorithm_of(Study("s", ("a", "b"), "one_shot", 2, settings=settings))
+    assert (algorithm.n_proxies, algorithm.linkage, described["n_proxies"]) == ((30, 100), "ward", [30, 100])
+    terms = algorithm.terms("a")
+    assert (terms.n_proxies, terms.shrink) == (100, False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
 
 from intarsia.core.densities.base import family_of
 from intarsia.core.distances import Metric
@@ -109,9 +111,9 @@ class OneShotSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Turn a pair of bounds into a tuple; in files it is a list."""
-        if not isinstance(self.n_proxies, int):
-            object.__setattr__(self, "n_proxies", tuple(self.n_proxies))
+        """Turn numbers of proxies into plain ones, and bounds, which are a list in files, into a tuple."""
+        n: Any = self.n_proxies
+        object.__setattr__(self, "n_proxies", int(n) if isinstance(n, Integral) else tuple(map(int, n)))
 
     @property
     def bounds_of_proxies(self) -> tuple[int, int]:

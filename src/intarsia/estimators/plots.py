@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from scipy.cluster.hierarchy import dendrogram
 
+from intarsia.core.grouping.linkages import FORCE, height_of
 from intarsia.exceptions import SettingError
 from intarsia.results.outcome import Outcome
 
 _MOST_NAMES = 60  # leaves, beyond which names would overlap
 
 
-def plot_n_clusters(outcome: Outcome) -> Any:
-    """Return a figure of the silhouette of every cut, and of the tree."""
+def plot_n_clusters(outcome: Outcome, linkage: object = FORCE) -> Any:
+    """Return a figure of the silhouette of every cut, and of the tree that the linkage made."""
     if outcome.merge_tree is None or (outcome.found is None and not outcome.silhouettes):
         raise SettingError("n_clusters was given, so that there is no choice to show. Hint: n_clusters='auto'.")
     try:
@@ -27,6 +28,7 @@ def plot_n_clusters(outcome: Outcome) -> Any:
     left, right = figure.subplots(1, 2)
     _draw_curve(left, outcome)
     _draw_tree(right, outcome)
+    right.set_ylabel(height_of(linkage))
     return figure
 
 
@@ -67,5 +69,4 @@ def _draw_tree(axes: Any, outcome: Outcome) -> None:
         above_threshold_color="0.6",
     )
     axes.axhline(cut, color="tab:red", linewidth=1)
-    axes.set_ylabel("force$^{-1/2}$")
     axes.set_title("merge tree of the local clusters", fontsize="medium")

@@ -230,7 +230,7 @@ class ClusteringResult:
 
     def plot_n_clusters(self) -> Any:
         """Return a matplotlib figure of how K was chosen: the silhouette of every cut, and the tree."""
-        return plot_n_clusters(self.outcome)
+        return plot_n_clusters(self.outcome, self.run.settings.get("linkage"))
 
     def save(self, path: str | os.PathLike[str], *, labels: bool = False) -> None:
         """Write the study to one file, usually ``….intarsia``; :func:`intarsia.load` reads it.

@@ -117,7 +117,8 @@ class MapPoint:
 class Tree:
     """The merge tree of local clusters, and how K was chosen from it.
 
-    ``linkage`` is scipy's, None if the tree does not end in one group. ``earlier``: the leaves are from before K was chosen.
+    ``linkage`` is scipy's, None if the tree does not end in one group, and ``height`` says what its heights are.
+    ``earlier``: the leaves are from before K was chosen.
     """
 
     leaves: tuple[str, ...]
@@ -126,6 +127,7 @@ class Tree:
     silhouettes: Mapping[int, float]
     found: int | None
     chosen: int
+    height: str
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from intarsia.core.blocks import PIECE_VALUES, by_rows
 from intarsia.core.distances import extent_of, rescaled_distances
 from intarsia.core.features import FeatureSpace, cut_vertices, indicators
+from intarsia.core.grouping.linkages import height_of
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.protocol.catalogue import meaning_of
 from intarsia.report.cleaning import cleaned
@@ -72,7 +73,7 @@ def summarise(
         local_clusters=points,
         map_keeps=kept,
         confidence=confidence,
-        tree=_tree(outcome),
+        tree=_tree(outcome, run),
         rounds=outcome.rounds,
         exchanges=run.exchanges,
         releases=releases,
@@ -232,7 +233,7 @@ def _points(outcome: Outcome, assumptions: AssumptionReport) -> tuple[tuple[MapP
     return points, layout.kept
 
 
-def _tree(outcome: Outcome) -> Tree | None:
+def _tree(outcome: Outcome, run: RunRecord) -> Tree | None:
     tree = outcome.merge_tree
     if tree is None:
         return None
@@ -245,6 +246,7 @@ def _tree(outcome: Outcome) -> Tree | None:
         silhouettes={int(k): float(value) for k, value in sorted(outcome.silhouettes.items()) if np.isfinite(value)},
         found=outcome.found,
         chosen=len(outcome.model.centroids),
+        height=height_of(run.settings.get("linkage")),
     )
 
 

@@ -31,6 +31,12 @@ WORDS = {
 }
 """By linkage other than force: what joined two groups, in words."""
 
+_HEIGHTS = {
+    FORCE: "force to the power −1/2",
+    **dict.fromkeys((*OF_POINTS, "centroid"), "distance"),
+    "variance": "e to the increase of variance",
+    "ward": "root of the increase of squares",
+}
 _LARGEST_EXPONENT = 300.0  # strengths are positive numbers that a file can hold
 _CLOSEST = 1e-50
 
@@ -81,6 +87,11 @@ def tree_of_moments(linkage: str, groups: Moments, extent: Extent) -> MergeTree:
         strengths = np.exp(-2.0 * np.clip(closest, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
         return MergeTree(tree.n_leaves, tree.merges, strengths)
     return _with_strengths(tree, np.sqrt(closest))
+
+
+def height_of(linkage: object) -> str:
+    """Return in words the height of a merge in a tree, as ``MergeTree.to_linkage(2.0)`` has it; by force if unknown."""
+    return _HEIGHTS.get(str(linkage), _HEIGHTS[FORCE])
 
 
 class Moments(NamedTuple):

@@ -253,7 +253,7 @@ def merge_tree(tree: Tree) -> Chart:
     return Chart(
         "tree",
         "Merge tree",
-        f"Local clusters merged step by step, the strongest attraction first; the dashed line leaves {k}. "
+        f"Local clusters merged step by step, the closest first; the dashed line leaves {k}. "
         f"The search behind the result may group them slightly differently.{earlier}"
         + only(len(leaves), n, "branches that were joined last"),
         figure(
@@ -262,7 +262,7 @@ def merge_tree(tree: Tree) -> Chart:
             showlegend=True,
             legend=ABOVE,
             xaxis=_leaf_axis(leaves),
-            yaxis=titled("force to the power −1/2", rangemode="tozero"),
+            yaxis=titled(tree.height, rangemode="tozero"),
             shapes=[{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": cut, "y1": cut, "line": line}],
         ),
         _merge_table(tree, linkage),
