@@ -104,7 +104,15 @@ def test_counting_by_blocks_agrees_with_all_pairs(case, seed):
     for groups in (method_a(local, k), np.random.default_rng(seed).integers(k, size=len(local))):
         expected = naive_nearer_to_others(local, groups)
         assert n_nearer_to_others(local, groups) == expected
-        assert n_nearer_to_others(local, groups, most=3) <= min(3, expected)
+
+
+def test_some_of_many_local_centroids_are_tested_against_all():
+    points = np.arange(1000.0)
+    local, alternating = line(points, np.arange(1000)), np.arange(1000) % 2
+    assert n_nearer_to_others(local, alternating) == 1000
+    assert n_nearer_to_others(local, alternating, most_pairs=200_000) == 200
+    assert n_nearer_to_others(local, alternating, most_pairs=1) == 100
+    assert n_nearer_to_others(local, (points >= 500).astype(int), most_pairs=1) > 0
 
 
 @given(many_centroids())

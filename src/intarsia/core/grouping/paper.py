@@ -32,7 +32,8 @@ from intarsia.core.grouping.search import Grouping, SearchOptions
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 CONDITIONS = ("1.1", "1.2", "1.3", "2.1", "2.2", "3")
-MOST_CHECKED = 2000  # local centroids that item 1.3 is tested on, evenly spaced where there are more
+MOST_PAIRS = 1 << 24  # of local centroids that item 1.3 is tested on: up to 4,096 centroids, all
+_FEWEST_CHECKED = 100
 _UNCLEAR = 1e-6  # distances by matrix products are off by less
 
 
@@ -99,13 +100,14 @@ def _n_bare(local: LocalCentroids, groups: IntArray) -> int:
     return sum(not local.centroids.seen[groups == g].any(axis=0).all() for g in np.unique(groups))
 
 
-def n_nearer_to_others(local: LocalCentroids, groups: IntArray, most: int = MOST_CHECKED) -> int:
+def n_nearer_to_others(local: LocalCentroids, groups: IntArray, most_pairs: int = MOST_PAIRS) -> int:
     """Return how many local centroids are not nearer to all comparable ones of their group than to any of another group.
 
-    With more than ``most`` local centroids, so many of them are tested, against all.
+    Where these are more than ``most_pairs`` pairs, some local centroids, evenly spaced, are tested against all.
     """
     n, count = len(local), 0
-    checked = np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.intp)
+    n_checked = min(n, max(_FEWEST_CHECKED, most_pairs // n))
+    checked = np.linspace(0, n - 1, n_checked).astype(np.intp)
     centroids = local.centroids
     for block in by_rows(len(checked), n):
         z = checked[block]
