@@ -72,12 +72,14 @@ def tree_of_moments(linkage: str, groups: Moments, extent: Extent) -> MergeTree:
     measure = {"variance": _increase_of_variance, "ward": _increase_of_squares, "centroid": _between_centroids}[linkage]
     current = Moments(*(part.copy() for part in groups))
     squares = np.where(extent.varies, np.square(extent.width), 0.0)
-    everyone = np.arange(len(current.counts))
-    values = np.stack([_row(measure, current, int(r), everyone, squares) for r in everyone])
+    n = len(current.counts)
+    values = np.full((n, n), np.inf)
+    for r in range(n):
+        values[r, r:] = values[r:, r] = _row(measure, current, r, np.arange(r, n), squares)
 
     def join(r: int, s: int) -> FloatArray:
         current.join(r, s)
-        row = np.full(len(everyone), np.inf)
+        row = np.full(n, np.inf)
         left = np.flatnonzero(current.counts.any(axis=1))
         row[left] = _row(measure, current, r, left, squares)
         return row
