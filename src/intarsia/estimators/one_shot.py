@@ -30,9 +30,9 @@ class OneShotClustering(TableClusterer):
         among them agglomerations, with at most one cluster of a participant in a group while it has no more than K. (The
         paper: ``"greedy"``.)
     linkage : str, default="force"
-        What joins two groups in ``aggregation="greedy"``: ``"force"`` (the paper), ``"smallest"``, ``"smallest_mean"`` or
-        ``"mean"`` distance between points, the increase of ``"variance"``, ``"ward"``, or ``"centroid"``. Margins of local
-        clusters are by forces in any case.
+        What joins two groups in ``aggregation="greedy"``: ``"force"``, ``"smallest"``, ``"smallest_mean"`` or ``"mean"``
+        distance between points, the increase of ``"variance"``, ``"ward"``, or ``"centroid"``. Margins of local clusters
+        are by forces in any case. (The paper: ``"force"``.)
     force : {"auto", "exact", "sampled"}, default="auto"
         The expected force between two densities, or the mean over ``n_proxies`` points drawn from each.
         ``"exact"`` needs Gaussians and the Euclidean metric; ``"auto"`` uses it where that is the case. (The paper:
