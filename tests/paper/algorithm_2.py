@@ -4,6 +4,7 @@ The paper leaves open by which silhouette K̂ is chosen (line 11): it names neit
 that share no feature. So every Q_k is returned, and the caller names K̂.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ def attractive_force(P, Q, reach, w):
 
 
 def force_between(R, S, f, sizes):
-    """f(G[r], G[s]) (eq:attractive_force_sets_of_clusters).
+    """f(G[r], G[s]) (eq:attractive_force_sets_of_clusters), or the table's third row, which is the same mean of distances.
 
     Pairs that cannot be compared leave numerator and denominator (errata); NaN where none can.
     """
@@ -60,22 +61,50 @@ def force_between(R, S, f, sizes):
     return total / weight if weight > 0 else np.nan
 
 
-def agglomerate(proxies, w=2.0):
+def distances_between(P, Q, reach):
+    """Return d_ij(x, x′) of all points of two proxy clusters, NaN where their features are disjoint."""
+    return np.array([distance(Q, x, reach) for x in P])
+
+
+def smallest(R, S, pairs):
+    """The table's first two rows: the smallest number of any comparable pair of clusters."""
+    return min((pairs[y, z] for y in R for z in S if not np.isnan(pairs[y, z])), default=np.nan)
+
+
+def measure_of(linkage, w):
+    """Return what is computed of two proxy clusters, and what of two groups; the groups where it is highest are merged."""
+    if linkage == "force":
+        return partial(attractive_force, w=w), force_between
+    of_pair = {"smallest": np.min, "smallest_mean": np.mean, "mean": np.sum}[
+        linkage
+    ]  # the table of fig:merging_example
+
+    def of_clusters(P, Q, reach):
+        return of_pair(distances_between(P, Q, reach))
+
+    def of_groups(R, S, pairs, sizes):
+        return -(force_between(R, S, pairs, sizes) if linkage == "mean" else smallest(R, S, pairs))
+
+    return of_clusters, of_groups
+
+
+def agglomerate(proxies, w=2.0, linkage="force"):
     """Return {k: Q_k} for every k that is reached (lines 5 to 10); groups are lists of positions in ``proxies``."""
     n = len(proxies)
     sizes = [len(P) for P in proxies]
     reach = reach_of(np.concatenate(proxies))  # S is P, the union of all proxy clusters
+    of_clusters, of_groups = measure_of(linkage, w)
     f = np.full((n, n), np.nan)
     for y in range(n):
         for z in range(y + 1, n):
-            f[y, z] = f[z, y] = attractive_force(proxies[y], proxies[z], reach, w)
+            f[y, z] = f[z, y] = of_clusters(proxies[y], proxies[z], reach)
     G = [[z] for z in range(n)]  # line 5
     Q = {n: [list(group) for group in G]}
     while len(G) > 1:  # line 6
         H = {}
         for r in range(len(G)):
             for s in range(r + 1, len(G)):
-                H[r, s] = force_between(G[r], G[s], f, sizes)  # line 7
+                H[r, s] = of_groups(G[r], G[s], f, sizes)  # line 7
         comparable = [pair for pair in H if not np.isnan(H[pair])]
         if not comparable:
             break  # errata: groups wait until a merge makes them comparable; here none will

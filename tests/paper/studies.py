@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 import intarsia
+from tests.paper.distances import Centroid
 
 LAYOUTS = ("chain", "core", "random")
 
@@ -118,6 +119,20 @@ def draw_study(seed, separation=None):
     while sum(n_local) < K:  # there must be K local centroids
         n_local[int(np.argmin(n_local))] += 1
     return RandomStudy(rows, K, n_local, layout)
+
+
+def draw_centroids(seed, n=6, d=5, K=5):
+    """Draw local centroids of participants with random features, without rows."""
+    rng = np.random.default_rng([20, seed])
+    masks = np.zeros((n, d), dtype=bool)
+    while not (masks.any(axis=0).all() and masks.any(axis=1).all() and connected(masks)):
+        masks = rng.random((n, d)) < 0.45
+    centroids = []
+    for i, mask in enumerate(masks):
+        for _ in range(rng.integers(1, K + 1)):
+            n_rows = rng.integers(1, 20)
+            centroids.append(Centroid(i, np.where(mask, rng.normal(size=d), np.nan), np.where(mask, n_rows, 0)))
+    return centroids, K
 
 
 def draw_masks(rng, layout, n, d):

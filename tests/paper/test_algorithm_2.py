@@ -44,7 +44,7 @@ def check_agreement(study, seed, **settings):
     settings = {"random_state": 0 if is_built_in else seed} | settings
     densities = [density for i, X in enumerate(study.rows) for density in fit_pdf(i, X, labels[i])]
     proxies = draw_proxies(study, densities, settings["random_state"], settings.get("n_proxies", (30, 100)))
-    Q = agglomerate(proxies, settings.get("exponent", 2.0))
+    Q = agglomerate(proxies, settings.get("exponent", 2.0), settings.get("linkage", "force"))
     result = intarsia.cluster(study.tables, study.K, method="one_shot", preset="paper", **local, **settings)
     for k, G in Q.items():
         assert renumbering(G, result.outcome.merge_tree.cut(k)) is not None, f"study {seed}: other Q_{k}"
@@ -64,8 +64,14 @@ def test_algorithm_2_agrees_with_its_lines(first):
         check_agreement(draw_study(seed), seed, **parameters_of(seed))
 
 
+@pytest.mark.parametrize("linkage", ["smallest", "smallest_mean", "mean"])
+def test_distances_between_groups_agree_with_the_table(linkage):
+    for seed in range(201, 209):
+        check_agreement(draw_study(seed), seed, linkage=linkage, **parameters_of(seed))
+
+
 def test_groups_that_cannot_be_compared_stay_apart():
-    for seed in range(10):
+    for seed in range(4):
         one, other = draw_study(seed), draw_study(seed + 1)
         study = one.beside(other)
         check_agreement(study, seed, allow_partial=True)
