@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.attempts import FAILURES, write_failures
+
+# a shell starts what runs in the background without SIGINT, and programs that tests start would ignore it, too
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "intarsia", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
