@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 import intarsia
 from experiments.baselines import BASELINES
 from experiments.splits import Case
-from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
+from intarsia.coordinator import Algorithm, FederatedAlgorithm, OneShotAlgorithm
 from intarsia.coordinator.settings import DEVIATIONS
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
 from intarsia.core.densities.base import Density
@@ -44,9 +44,10 @@ from intarsia.runtime.in_process import InProcessRuntime
 from intarsia.tables.frame import read_table
 
 PRINTED = {"step_size": 0.8, "max_rounds": 3, "tol": 0.0, "refinement": "plain", "n_rivals": 0}  # the paper's F and α
-SAMPLED = {"aggregation": "greedy", "force": "sampled", "exponent": 2.0, "softening": 0.0}  # the paper's force
 FEDERATED, ONE_SHOT = "federated", "one-shot"
+PAPER_1, PAPER_2 = "the paper's Algorithm 1", "the paper's Algorithm 2"  # preset="paper"
 MIXTURE = "federated, labels by a mixture"
+EXACT = "one-shot as printed, exact force"
 K_CHOSEN = "one-shot, K chosen"
 OURS = {
     FEDERATED: (FederatedAlgorithm, {}),
@@ -55,16 +56,16 @@ OURS = {
     "federated as printed, Method B": (FederatedAlgorithm, {"aggregation": "method_b", **PRINTED}),
     MIXTURE: (FederatedAlgorithm, {"model": "mixture"}),
     ONE_SHOT: (OneShotAlgorithm, {}),
-    "one-shot as printed, 100 proxies": (OneShotAlgorithm, SAMPLED | {"n_proxies": 100}),
-    "one-shot as printed, 30 proxies": (OneShotAlgorithm, SAMPLED | {"n_proxies": 30}),
-    "one-shot as printed, exact force": (OneShotAlgorithm, {"aggregation": "greedy", "softening": 0.0}),
+    EXACT: (OneShotAlgorithm, {"aggregation": "greedy", "softening": 0.0, "density": "gaussian_full", "shrink": False}),
     K_CHOSEN: (OneShotAlgorithm, {"n_clusters": None}),
 }
+PRESET = {PAPER_1: intarsia.FederatedClustering, PAPER_2: intarsia.OneShotClustering}
+GROUPING = (*OURS, *PRESET)  # all that group local clusters
 CEILING = "ceiling: true masked centroids"
 FROM_TRUTH = "masked Lloyd from the true centroids"
 FROM_OUTSIDE = "masked Lloyd from the true centroids of other rows"
 REFERENCES = (CEILING, FROM_TRUTH, FROM_OUTSIDE)  # they know the truth
-WAYS = (*OURS, *REFERENCES, *BASELINES)
+WAYS = (*GROUPING, *REFERENCES, *BASELINES)
 COLUMNS = (
     "aggregation", "accuracy", "adjusted_rand", "centroid_distance", "centroid_cosine", "n_clusters", "clear",
     "objective", "objective_of_truth", "rounds", "overruled", "order_preservation", "seconds", "bytes_out",
@@ -92,7 +93,8 @@ class CountingRuntime(InProcessRuntime):
 def measure_ways(case: Case, k: int, seed: int, ways: list[str]) -> Iterator[tuple[str, Row]]:
     """Each way with its row: every column of :data:`COLUMNS` that makes sense for it, the others NaN.
 
-    All of ours share the participants, who cluster their rows once; the time that took is added to each.
+    All of ours share the participants, who cluster their rows once; the time that took is added to each. The paper's
+    algorithms have participants of their own.
     """
     split = case.split
     always = {"order_preservation": order_preservation_rate(
@@ -104,7 +106,10 @@ def measure_ways(case: Case, k: int, seed: int, ways: list[str]) -> Iterator[tup
     for way in ways:
         started = time.perf_counter()
         row = dict.fromkeys(COLUMNS, float("nan")) | always
-        if way in OURS:
+        if way in PRESET:
+            row |= _preset(split, k, seed, way)
+            row["seconds"] = time.perf_counter() - started
+        elif way in OURS:
             row |= _ours(split, people, k, seed, way)
             row["seconds"] = time.perf_counter() - started + (local_seconds if way != K_CHOSEN else 0.0)
         else:
@@ -137,12 +142,26 @@ def _agreement(split: Split, labels: np.ndarray) -> Row:
     }
 
 
+def _preset(split: Split, k: int, seed: int, way: str) -> Row:
+    """Run ``preset="paper"``: K_i = K where everybody has rows of all classes (HAR, QMNIST), else by the silhouette."""
+    n_classes = len(np.unique(split.truth))
+    all_have_all = all(len(np.unique(truth)) == n_classes for truth in split.truth_of().values())
+    fixed = {"n_local_clusters": k} if all_have_all else {}
+    estimator = PRESET[way].from_preset("paper", k, random_state=seed, **fixed)
+    people = [Participant(read_table(table, name)) for name, table in split.tables().items()]
+    return _run(split, people, estimator.algorithm_for(split.names), way)
+
+
 def _ours(split: Split, people: list[Participant], k: int, seed: int, way: str) -> Row:
     kind, settings = OURS[way]
+    return _run(split, people, kind(**{"n_clusters": k, "seed": seed, **settings}), way)
+
+
+def _run(split: Split, people: list[Participant], algorithm: Algorithm, way: str) -> Row:
     runtime = CountingRuntime(people)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", intarsia.exceptions.IntarsiaWarning)
-        outcome = drive(kind(**{"n_clusters": k, "seed": seed, **settings}), runtime)
+        outcome = drive(algorithm, runtime)
     found = _agreement(split, split.in_order({person.name: person.labels for person in people}))
     truth = true_grouping(split, people)
     groups = np.array([cluster.group for cluster in outcome.local_clusters])

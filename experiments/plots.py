@@ -22,7 +22,7 @@ from experiments.linkages import (  # noqa: E402
     merges,
     planted,
 )
-from experiments.measuring import CEILING, FEDERATED, K_CHOSEN, MIXTURE, ONE_SHOT, OURS  # noqa: E402
+from experiments.measuring import CEILING, FEDERATED, GROUPING, K_CHOSEN, MIXTURE, ONE_SHOT  # noqa: E402
 from experiments.splits import LAYOUTS  # noqa: E402
 from experiments.studies import SEPARATIONS  # noqa: E402
 
@@ -69,7 +69,7 @@ def separation(rows: dict[str, Rows], path: Path) -> None:
 
 def perfect(rows: Rows, path: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), sharey=True)
-    ways = [way for way in OURS if way not in {K_CHOSEN, MIXTURE}]
+    ways = [way for way in GROUPING if way not in {K_CHOSEN, MIXTURE}]
     for axis, layout in zip(axes, LAYOUTS, strict=True):
         for shift, clear, label in ((-0.2, 1.0, "clear splits"), (0.2, 0.0, "ambiguous splits")):
             shares = []
@@ -89,7 +89,7 @@ def perfect(rows: Rows, path: Path) -> None:
 
 def linkages(path: Path) -> None:
     clusters = planted()
-    figure, axes = plt.subplots(2, 3, figsize=(13, 8))
+    figure, axes = plt.subplots(2, 4, figsize=(16, 8))
     markers, colours = ("x", "*", "o", "^", "D"), ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple")
     panels = [("what belongs together", PLANTED_TRUTH)]
     panels += [(linkage, merges(clusters, linkage, 3)[-1]) for linkage in LINKAGES]

@@ -17,19 +17,23 @@ from experiments.measuring import (
     FEDERATED,
     FROM_OUTSIDE,
     FROM_TRUTH,
+    GROUPING,
     K_CHOSEN,
     MIXTURE,
     ONE_SHOT,
-    OURS,
+    PAPER_1,
+    PAPER_2,
     REFERENCES,
 )
 from experiments.missing_values import SHARES
+from experiments.rates import ALL_TRIPLETS, BY_IMPORTANCE_TOO, BY_NUMBER, RATES, TESTED, rates_of
 from experiments.splits import LAYOUTS
 from experiments.studies import SEPARATIONS, STUDIES
 
 TEMPLATE = Path(__file__).parent / "evidence.template.md"
 PAPERS = ("DIM-set 128", "HAR", "QMNIST 0/3/7")
 QMNIST = "QMNIST 0/3/7"
+NOBODY = "DIM-set 128, nobody has all"
 GRID = tuple(f"Gaussian {separation:g}" for separation in SEPARATIONS)
 BY_IMPORTANCE = tuple(name for name in STUDIES if name.endswith("by importance"))
 BOLD = (FEDERATED, ONE_SHOT)
@@ -61,7 +65,8 @@ def write(folder: Path) -> Path:
     rows = {name: store.read(name) for name in STUDIES}
     parts: dict[str, Callable[[Results], str]] = {
         "ahead": ahead, "never": never_tried, "bars": bars,
-        "tables": paper_tables, "importance": importance_tables, "order": order_table,
+        "tables": paper_tables, "nobody": nobody_table, "importance": importance_tables, "times": times_table,
+        "order": order_table, "rates": rates_table, "by_number": by_number_table,
         "perfect": perfect_table, "misses": misses, "truth": truth_table, "baselines": baseline_tables,
         "mixture": mixture_table, "missing_values": missing_values_table, "number": number_table, "cloud": cloud_table,
         "grid": grid_table, "planted": planted_table, "linkages": linkage_table, "exponents": exponent_table,
@@ -139,7 +144,7 @@ def paper_table(name: str, rows: Rows, paper: str | None = None) -> str:
             lines.append(
                 (layout, f"*the paper, Algorithm {number}*", "", "1.0", "", accuracy, "", cosine, distance, "")
             )
-        for way in (*OURS, CEILING, CENTRALISED):
+        for way in (*GROUPING, CEILING, CENTRALISED):
             if way != K_CHOSEN and (line := paper_line(rows, layout, way)):
                 lines.append(line)
         lines.append((layout, "*the paper, centralised*", "", "", "", central, "", "", "", ""))
@@ -177,14 +182,59 @@ def importance_tables(rows: Results) -> str:
     return "\n\n".join(parts)
 
 
-def order_table(rows: Results) -> str:
+def nobody_table(rows: Results) -> str:
+    """The DIM-sets with a cluster missing at every participant, as the paper says."""
+    return f"{source(NOBODY)}\n\n{paper_table(NOBODY, rows[NOBODY], 'DIM-set 128')}"
+
+
+def times_table(rows: Results) -> str:
+    """How much longer Algorithm 2 takes than Algorithm 1, on the same split in one process."""
     lines = []
-    for name in (*PAPERS, *BY_IMPORTANCE):
-        rates = [column(rows[name], "order_preservation", layout=layout, way=FEDERATED) for layout in LAYOUTS]
-        paper = next(printed for known, printed in PAPER_ORDER.items() if name.startswith(known))
-        cells = [f"{r.mean():.3f} (worst {r.min():.3f})" if len(r) else "" for r in rates]
-        lines.append((name, cells[0], paper[0], cells[1], paper[1]))
-    return table(("data", "chain", "the paper", "core", "the paper"), lines)
+    for name in PAPERS:
+        for layout in LAYOUTS:
+            cells = []
+            for first, second in ((PAPER_1, PAPER_2), (FEDERATED, ONE_SHOT)):
+                one, two = paired(rows[name], "seconds", layout, first, second)
+                ratio = two / one
+                cells.append(f"{np.median(ratio):.2f} ({ratio.min():.2f} to {ratio.max():.2f})" if len(ratio) else "")
+            lines.append((name, layout, *cells))
+    return table(("data", "layout", "the paper's Algorithm 2 : 1", "our one-shot : federated"), lines)
+
+
+def order_table(rows: Results) -> str:
+    """Table 1 in both readings, and the reading that counts on features dealt by importance."""
+    lines = []
+    for name in PAPERS:
+        for layout, printed in zip(LAYOUTS, PAPER_ORDER[name], strict=True):
+            cells = [_rate(rows[rates_of(name)], layout, way) for way in (TESTED, ALL_TRIPLETS, BY_IMPORTANCE_TOO)]
+            lines.append((name, layout, printed, *cells))
+    head = ("data", "layout", "the paper", "left side holds", "all triplets", "left side holds, by importance")
+    return table(head, lines)
+
+
+def _rate(rows: Rows, layout: str, way: str) -> str:
+    rates = column(rows, "order_preservation", layout=layout, way=way)
+    rates = rates[~np.isnan(rates)]
+    return f"{rates.mean():.3f} (worst {rates.min():.3f})" if len(rates) else ""
+
+
+def rates_table(rows: Results) -> str:
+    """How often each assumption behind the two algorithms holds."""
+    lines = [
+        (name, layout, *(_rate(rows[rates_of(name)], layout, way) for way in RATES))
+        for name in PAPERS
+        for layout in LAYOUTS
+    ]
+    return table(("data", "layout", *RATES), lines)
+
+
+def by_number_table(rows: Results) -> str:
+    """Table 1's rate in the chain against the number of participants."""
+    lines = []
+    for name in PAPERS:
+        usual = _rate(rows[rates_of(name)], "chain", TESTED)
+        lines.append((name, *(_rate(rows[rates_of(name)], "chain", way) for way in BY_NUMBER), usual))
+    return table(("data", *(f"{n} participants" for n in BY_NUMBER.values()), "as in the tables (10; HAR: 30)"), lines)
 
 
 # -- what was to hold ---------------------------------------------------------------------------------------------
@@ -229,6 +279,7 @@ def bars(rows: Results) -> str:
         *_truth_bars(rows),
         _grid_bar(rows),
         *_paper_bars(rows),
+        *_order_bars(rows),
         *_gap_bars(rows),
         *_mixture_bars(rows),
     ]
@@ -314,6 +365,18 @@ def _paper_bars(rows: Results) -> Iterator[tuple[str, str, str]]:
                 yield what, figure, verdict(reached and grouped.min() == 1, len(accuracy))
 
 
+def _order_bars(rows: Results) -> Iterator[tuple[str, str, str]]:
+    for name in PAPERS:
+        for layout, printed in zip(LAYOUTS, PAPER_ORDER[name], strict=True):
+            rates = column(rows[rates_of(name)], "order_preservation", layout=layout, way=TESTED)
+            what = f"{name}, {layout}: order of distances kept as often as in the paper's Table 1 ({printed})"
+            yield (
+                what,
+                f"{rates.mean():.3f}" if len(rates) else "",
+                verdict(len(rates) > 0 and round(rates.mean(), 3) >= float(printed), len(rates)),
+            )
+
+
 def _gap_bars(rows: Results) -> Iterator[tuple[str, str, str]]:
     for name in MISSING_VALUE_STUDIES:
         for layout in LAYOUTS:
@@ -354,7 +417,7 @@ def perfect_of(rows: Rows, layout: str, way: str, clear: float) -> tuple[int, in
 def perfect_table(rows: Results) -> str:
     lines = []
     for layout in LAYOUTS:
-        for way in OURS:
+        for way in GROUPING:
             if way in {K_CHOSEN, MIXTURE} or not pick(rows[QMNIST], layout=layout, way=way):
                 continue
             cells = ["{} of {}".format(*perfect_of(rows[QMNIST], layout, way, clear)) for clear in (1.0, 0.0)]
@@ -502,7 +565,7 @@ def cloud_table(rows: Results) -> str:
 def grid_table(rows: Results) -> str:
     lines = []
     for layout in LAYOUTS:
-        for way in (*OURS, *REFERENCES, *BASELINES):
+        for way in (*GROUPING, *REFERENCES, *BASELINES):
             cells = [column(rows[name], "adjusted_rand", layout=layout, way=way) for name in GRID]
             if all(len(cell) for cell in cells):
                 n = " to ".join(map(str, sorted({len(cell) for cell in cells})))

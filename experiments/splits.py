@@ -41,9 +41,12 @@ def deal(layout: str, n: int, data: Dataset, rng: np.random.Generator, how: str)
     return mask_features(data.X.shape[1], n, layout=layout, importance=importance, random_state=rng)
 
 
-def dim_split(layout: str, seed: int, how: str = "random", *, dimension: int = 128, n: int = 10) -> Case:
+def dim_split(
+    layout: str, seed: int, how: str = "random", *, dimension: int = 128, n: int = 10, nobody_has_all: bool = False
+) -> Case:
     """DIM-set. Chain: each cluster is held by 5 to 8 consecutive participants, rows at random. Core: by 4 to 7 random ones,
-    rows sorted by the first coordinate, so that local versions of a cluster are biased.
+    rows sorted by the first coordinate, so that local versions of a cluster are biased. If ``nobody_has_all``, holders are
+    drawn until every participant lacks a cluster (the paper: K_i < K).
     """
     data = fetch_dim_set(dimension)
     rng = np.random.default_rng([seed, dimension])
@@ -51,9 +54,16 @@ def dim_split(layout: str, seed: int, how: str = "random", *, dimension: int = 1
     chain = layout == "chain"
     span = {"fewest": 5, "most": 8, "consecutive": True} if chain else {"fewest": 4, "most": 7}
     holders = choose_holders(data.truth, n, random_state=rng, **span)
+    while nobody_has_all and _someone_has_all(holders, n):
+        holders = choose_holders(data.truth, n, random_state=rng, **span)
     order = None if chain else data.X[:, 0]
     owner = partition(len(data.X), n, labels=data.truth, holders=holders, sort_by=order, random_state=rng)
     return Case(Split.of(data.X, data.truth, owner, masks, data.feature_names))
+
+
+def _someone_has_all(holders: dict[int, np.ndarray], n: int) -> bool:
+    """Whether a participant has rows of every cluster."""
+    return bool(np.bincount(np.concatenate([*holders.values()]), minlength=n).max() == len(holders))
 
 
 def har_split(

@@ -6,19 +6,34 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
+from typing import Any
 
 from experiments.baselines import BASELINES, CENTRALISED, ITERATIVE, MASKED_LLOYD, NEIGHBOURS, STEPMIX
 from experiments.choosing_k import CASES, K_WAYS, measure_number
 from experiments.linkages import LINKAGES, SWEEP, measure_exponents, measure_linkages
-from experiments.measuring import CEILING, FEDERATED, FROM_OUTSIDE, K_CHOSEN, OURS, REFERENCES, Row, measure_ways
+from experiments.measuring import (
+    CEILING,
+    FEDERATED,
+    FROM_OUTSIDE,
+    GROUPING,
+    K_CHOSEN,
+    ONE_SHOT,
+    PRESET,
+    REFERENCES,
+    Row,
+    measure_ways,
+)
 from experiments.missing_values import MISSING_VALUES, measure_missing_values
-from experiments.splits import LAYOUTS, Case, K, dim_split, gaussian_split, har_split, qmnist_split
+from experiments.rates import BY_NUMBER, RATE_WAYS, measure_rates, rates_case, rates_of
+from experiments.splits import LAYOUTS, K, dim_split, gaussian_split, har_split, qmnist_split
 
 UNSEEN = 1000  # QMNIST splits before this one were looked at while the method was made
+NEVER_SEEN = 2000  # and those of linkages and exponents before this one
 SEPARATIONS = (0.5, 0.75, 1.0, 1.25, 1.5)
 HAR_FILE = "har_recomputed561.npz (561 columns recomputed from the raw recordings, not the published ones)"
 QMNIST_FILE = "qmnist_037.npz (MNIST's pixels with QMNIST's writers)"
 DIM_FILE = "dim_sets.npz"
+FILES = {"DIM-set 128": DIM_FILE, "HAR": HAR_FILE, "QMNIST 0/3/7": QMNIST_FILE}
 
 
 @dataclass(frozen=True)
@@ -27,14 +42,14 @@ class Study:
 
     name: str
     n_clusters: int
-    case: Callable[[str, int], Case]
+    case: Callable[[str, int], Any]
     source: str
     tried: tuple[str, ...]
     at_most: Mapping[str | tuple[str, str], int] = field(default_factory=dict)
     splits: int = 100
     first: int = 0  # the seed of the first split
     more: bool = False  # beyond the paper: missing values and K, which take another half hour
-    measure: Callable[[Case, int, int, list[str]], Iterator[tuple[str, Row]]] = measure_ways
+    measure: Callable[[Any, int, int, list[str]], Iterator[tuple[str, Row]]] = measure_ways
 
     def ways(self, layout: str, seed: int, *, quick: bool = False) -> list[str]:
         """What is tried on one split: all that is installed, and slow ways on the first few only, or not when quick."""
@@ -51,14 +66,14 @@ class Study:
         return (layout, way) in self.at_most or way in self.at_most
 
 
-ALL = (*OURS, *(r for r in REFERENCES if r != FROM_OUTSIDE), *BASELINES)
-WITH_OUTSIDE = (*OURS, *REFERENCES, *BASELINES)
-OWN = (*(way for way in OURS if way != K_CHOSEN), CEILING, CENTRALISED)
+ALL = (*GROUPING, *(r for r in REFERENCES if r != FROM_OUTSIDE), *BASELINES)
+WITH_OUTSIDE = (*GROUPING, *REFERENCES, *BASELINES)
+OWN = (*(way for way in GROUPING if way != K_CHOSEN), CEILING, CENTRALISED)
 SLOW = {K_CHOSEN: 3, STEPMIX: 10}
 
 
 def _gaussian(separation: float) -> Study:
-    skipped = {K_CHOSEN: 0, "one-shot as printed, 30 proxies": 0, "federated, search, the paper's rounds": 0}
+    skipped = {K_CHOSEN, "federated, search, the paper's rounds"}
     return Study(
         f"Gaussian {separation:g}", K, partial(gaussian_split, separation=separation), "made by experiments/splits.py",
         tuple(way for way in WITH_OUTSIDE if way not in skipped), {STEPMIX: 10, ITERATIVE: 50},
@@ -74,6 +89,11 @@ def _number(name: str) -> Study:
     )  # fmt: skip
 
 
+def _rates(name: str, k: int, tried: tuple[str, ...]) -> Study:
+    case = partial(rates_case, name=name)
+    return Study(rates_of(name), k, case, FILES[name], tried, splits=30, first=NEVER_SEEN, measure=measure_rates)
+
+
 STUDIES = {
     study.name: study
     for study in (
@@ -83,6 +103,10 @@ STUDIES = {
             "QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, WITH_OUTSIDE,
             SLOW | {("chain", NEIGHBOURS): 2, ("chain", MASKED_LLOYD): 3, ("chain", ITERATIVE): 5, ("core", ITERATIVE): 10,
                     ("chain", STEPMIX): 0, ("core", STEPMIX): 2}, first=UNSEEN,
+        ),
+        Study(
+            "DIM-set 128, nobody has all", 16, partial(dim_split, nobody_has_all=True), DIM_FILE,
+            (FEDERATED, ONE_SHOT, *PRESET, CEILING, CENTRALISED), splits=30,
         ),
         *(_gaussian(separation) for separation in SEPARATIONS),
         Study("DIM-set 128 by importance", 16, partial(dim_split, how="importance"), DIM_FILE, OWN, splits=10),
@@ -104,8 +128,19 @@ STUDIES = {
             splits=10, measure=measure_missing_values, more=True,
         ),
         *(_number(name) for name in CASES),
-        Study("Linkages on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, LINKAGES, measure=measure_linkages),
-        Study("Exponents on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, SWEEP, splits=20, measure=measure_exponents),
+        *(_rates(name, k, tried) for name, k, tried in (
+            ("DIM-set 128", 16, tuple(way for way in RATE_WAYS if way not in BY_NUMBER)),
+            ("HAR", 2, RATE_WAYS),
+            ("QMNIST 0/3/7", 3, RATE_WAYS),
+        )),
+        Study(
+            "Linkages on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, LINKAGES,
+            first=NEVER_SEEN, measure=measure_linkages,
+        ),
+        Study(
+            "Exponents on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, SWEEP,
+            splits=20, first=NEVER_SEEN, measure=measure_exponents,
+        ),
     )
 }  # fmt: skip
 __all__ = ["LAYOUTS", "SEPARATIONS", "STUDIES", "Study"]

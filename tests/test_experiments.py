@@ -18,12 +18,15 @@ from experiments.measuring import (
     FEDERATED,
     FROM_OUTSIDE,
     FROM_TRUTH,
+    GROUPING,
     K_CHOSEN,
     ONE_SHOT,
-    OURS,
+    PAPER_1,
+    PAPER_2,
     measure_ways,
 )
-from experiments.splits import LAYOUTS, gaussian_split
+from experiments.rates import ALL_TRIPLETS, BY_NUMBER, RATE_WAYS, TESTED, RatesCase, measure_rates, rates_of
+from experiments.splits import LAYOUTS, dim_split, gaussian_split
 from experiments.studies import STUDIES
 
 import intarsia
@@ -47,7 +50,7 @@ def made(name, layout, split, way, **figures):
 
 def test_every_way_labels_clear_clusters_better_than_chance():
     ways = [
-        *(way for way in OURS if way != K_CHOSEN),
+        *(way for way in GROUPING if way != K_CHOSEN),
         *(CEILING, FROM_TRUTH, FROM_OUTSIDE),
         *(name for name, baseline in BASELINES.items() if baseline.needs is None),
     ]
@@ -170,6 +173,39 @@ def test_a_miss_names_the_grouping_that_the_objective_prefers(results):
     assert "one-shot" not in page
 
 
+def test_rates_are_measured_beside_table_1(results):
+    split = gaussian_split("chain", 0, separation=1.5).split
+    case = RatesCase(split, "chain", lambda *_, **__: gaussian_split("chain", 1, separation=1.5))
+    rates = {way: row["order_preservation"] for way, row in measure_rates(case, 4, 0, list(RATE_WAYS))}
+    assert list(rates) == list(RATE_WAYS)
+    assert all(0.5 < rate <= 1 for rate in rates.values())
+    assert rates[TESTED] <= rates[ALL_TRIPLETS]
+    in_core = dict(measure_rates(case._replace(layout="core"), 4, 0, list(BY_NUMBER)))
+    assert all(np.isnan(row["order_preservation"]) for row in in_core.values())
+    name = rates_of("HAR")
+    store.append(name, [made(name, "chain", k, TESTED, order_preservation=rate) for k, rate in enumerate((0.9, 1.0))])
+    rows = {study: store.read(study) for study in STUDIES}
+    assert "| HAR | chain | 0.999 | 0.950 (worst 0.900) |" in render.order_table(rows)
+    assert "as often as in the paper's Table 1 (0.999) | 0.950 | **no** |" in render.bars(rows)
+
+
+def test_times_of_both_algorithms_are_compared_split_by_split(results):
+    seconds = {PAPER_1: (1.0, 2.0, 4.0), PAPER_2: (3.0, 4.0, 4.0)}
+    store.append(
+        "HAR", [made("HAR", "chain", k, w, seconds=s) for w, all_ in seconds.items() for k, s in enumerate(all_)]
+    )
+    rows = {study: store.read(study) for study in STUDIES}
+    assert "| HAR | chain | 2.00 (1.00 to 3.00) |  |" in render.times_table(rows)
+
+
+@pytest.mark.data
+def test_nobody_has_all_clusters_where_that_is_asked_for():
+    for layout in LAYOUTS:
+        for seed in range(4):
+            split = dim_split(layout, seed, nobody_has_all=True).split
+            assert max(len(np.unique(truth)) for truth in split.truth_of().values()) < 16
+
+
 def test_each_linkage_merges_what_the_paper_says():
     assert {linkage: merged_with(linkage) for linkage in LINKAGES} == {
         "smallest distance": ("dots",),  # the outlier
@@ -177,6 +213,8 @@ def test_each_linkage_merges_what_the_paper_says():
         "average": ("triangles", "diamonds"),
         "force": ("stars",),
         "increase of variance": ("stars",),
+        "Ward": ("triangles", "diamonds"),
+        "centroids": ("triangles", "diamonds"),
     }
     assert merged_with("force", 12.0) == ("dots",)  # too large an exponent listens to the outlier alone
 
