@@ -179,5 +179,5 @@ def test_the_page_has_the_preset_and_the_defaults(method):
 @pytest.mark.filterwarnings("ignore")  # units differ, assumptions do not hold: as the paper, the preset goes on
 def test_the_code_of_the_page_runs():
     page = (ROOT / "docs/theory/paper.md").read_text(encoding="utf-8")
-    [code] = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    code = "".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL))
     exec(compile(code, "paper.md", "exec"), {})

@@ -53,7 +53,8 @@ SETTINGS = [
     ({"n_clusters": None}, "n_clusters must be .* Got None instead. Hint: n_clusters='auto' chooses"),
     ({"n_clusters": True}, "n_clusters"),
     ({"n_clusters": "three"}, "n_clusters must be a whole number of at least 1 or 'auto'. Got 'three' instead"),
-    ({"aggregation": "greedy"}, "aggregation must be one of"),
+    ({"aggregation": "greedy"}, "aggregation must be one of .* Hint: aggregation='greedy' needs method='one_shot'"),
+    ({"method": "one_shot", "aggregation": "paper"}, "Got 'paper' instead. Hint: aggregation='greedy' is the paper's"),
     ({"step_size": 0.0}, "step_size must be a number above 0 and at most 1"),
     ({"step_size": float("nan")}, "step_size"),
     ({"max_rounds": -1}, "max_rounds"),
@@ -72,7 +73,10 @@ SETTINGS = [
     ({"method": "magic"}, "method must be one of"),
     ({"method": "one_shot", "force": "weak"}, "force must be one of"),
     ({"method": "one_shot", "density": "poisson"}, "density must be one of"),
-    ({"method": "one_shot", "exponent": 1.0}, "exponent must be a number above 1 and at most 100. Got 1.0 instead"),
+    (
+        {"method": "one_shot", "exponent": 1.0},
+        "exponent must be a number above 1 and at most 100. Got 1.0 instead. Hint: exponent=2.0",
+    ),
     (
         {"method": "one_shot", "force": "exact", "metric": "cosine"},
         "force='exact' needs a Gaussian density and metric='euclidean'.*metric='cosine'.*force='sampled'",
@@ -90,7 +94,10 @@ SETTINGS = [
     ),
     ({"method": "one_shot", "deviations": -1.0}, "deviations must be a number of at least 0"),
     ({"method": "one_shot", "n_proxies": 0}, "n_proxies"),
-    ({"method": "one_shot", "n_proxies": (100, 30)}, r"n_proxies must be .* or a pair \(least, most\) of such"),
+    (
+        {"method": "one_shot", "n_proxies": (100, 30)},
+        r"a pair \(least, most\) of such, the smaller one first.* Hint: n_proxies=\(30, 100\)",
+    ),
     ({"method": "one_shot", "n_proxies": (0, 30)}, "n_proxies"),
     ({"method": "one_shot", "n_proxies": (1, 2, 3)}, "n_proxies"),
     ({"method": "one_shot", "n_proxies": 10**9}, "n_proxies must be a whole number from 1 to 100000"),

@@ -71,7 +71,7 @@ def test_a_preset_of_a_study_replaces_the_defaults_of_a_federation_and_explicit_
     assert (algorithm.max_rounds, algorithm.step_size, algorithm.refinement) == (3, 0.5, "plain")
     assert "preset" not in described
     assert from_json(json.loads(json.dumps(as_json(algorithm)))).terms("a").n_local_clusters == "silhouette"
-    with pytest.raises(SettingError, match="preset must be one of"):
+    with pytest.raises(SettingError, match="preset must be 'paper' or None"):
         check_rules(replace(study, settings={"preset": "papr"}))
 
 

@@ -178,6 +178,7 @@ def test_a_participant_asked_twice_clusters_once_and_answers_the_same():
     ask = {"seed": 0, "n_clusters": 2, "n_local_clusters": None, "max_local_clusters": 2}
     first, again = (participant.handle(Summarize(**ask)) for _ in range(2))
     dense = participant.handle(Summarize(**ask, density="gaussian"))
+    participant.handle(Summarize(**ask, density="gaussian", shrink=False))
     assert encode(first) == encode(again)
     assert dense.densities is not None
     assert len(calls) == 1

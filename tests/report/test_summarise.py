@@ -257,6 +257,10 @@ def test_what_few_cells_stand_behind_is_not_shown():
             {"method": "one_shot", "density": "gaussian_diagonal"},
             "density (gaussian, diagonal; variances and correlations shrunk)",
         ),
+        (
+            {"method": "one_shot", "density": "gaussian_low_rank"},
+            "density (gaussian, low rank where rows and release rules allow it; variances",
+        ),
         ({"method": "one_shot", "shrink": False}, "variances and correlations of maximum likelihood, not shrunk)"),
         ({"method": "one_shot"}, "(exact between Gaussians; exponent 2, softening 0.01)"),
         (

@@ -253,3 +253,42 @@ def test_inputs_must_agree():
         intarsia.local_order_rate(np.ones((3, 2)), [0, 0, 1], [0, 0, 0], one, n_triplets=None)
     with pytest.raises(SettingError, match="n_combined must be"):
         intarsia.local_order_rate(np.ones((3, 2)), [0, 0, 1], [0, 0, 0], one, n_combined=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"participants": ["north", "south", "south"]}, InputError, "participants must be whole numbers"),
+        ({"local_labels": [0.0, np.nan, 1.0]}, InputError, "local_labels must be whole numbers"),
+        ({"X": [1.0, 2.0, 3.0]}, InputError, "X and masks must be tables. Got arrays of 1 and 2 dimensions"),
+        ({"n_triplets": 0}, SettingError, "n_triplets must be a whole number of at least 1 or None. Got 0"),
+        ({"n_triplets": -1}, SettingError, "n_triplets must be"),
+        ({"n_proxies": (100, 30)}, SettingError, "the smaller one first. Got 100 and 30 instead"),
+        ({"n_proxies": 0}, SettingError, "n_proxies must be at least 1"),
+    ],
+)
+def test_wrong_values_are_errors_in_words(change, error, words):
+    given = {"X": [[0.0], [1.0], [5.0]], "labels": [0, 0, 1], "participants": [0, 0, 0], "masks": [[True]]}
+    with pytest.raises(error, match=words):
+        intarsia.proxy_order_rate(**given | {"local_labels": [0, 0, 1]} | change)
+    if not {"local_labels", "n_proxies"} & set(change):
+        with pytest.raises(error, match=words):
+            intarsia.order_preservation_rate(**given | change)
+        with pytest.raises(error, match=words):
+            intarsia.local_order_rate(**given | change)
+
+
+def test_rows_without_any_point_have_no_triplet():
+    nothing = np.zeros((0, 1)), [], [], [[True]]
+    for rate in (intarsia.order_preservation_rate, intarsia.local_order_rate):
+        with pytest.raises(InputError, match="no triplet"):
+            rate(*nothing)
+
+
+def test_numbers_of_proxies_may_be_of_numpy():
+    X, labels, masks = [[0.0], [1.0], [5.0]], [0, 0, 1], [[True]]
+    rates = {
+        intarsia.proxy_order_rate(X, labels, [0, 0, 0], masks, [0, 0, 1], n_proxies=n)
+        for n in (20, np.int64(20), (20, 20))
+    }
+    assert len(rates) == 1

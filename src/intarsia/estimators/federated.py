@@ -61,7 +61,7 @@ class FederatedClustering(TableClusterer):
         The largest number of federated rounds; 0 keeps the initial centroids. (The paper: 3.)
     tol : float, default=0.0001
         The rounds stop when no centroid moved farther than this share of the extent of all local centroids. (The
-        paper: 0, all three rounds.)
+        paper: 0, so that only a round that moves nothing ends them early.)
     min_points : int, default=1
         A participant ignores a global centroid that is nearest to fewer of its rows. (The paper: "a sufficient number"; its
         preset: 1.)

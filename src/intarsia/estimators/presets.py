@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from intarsia.estimators.settings import check_names, check_value, one_of
+from intarsia.estimators.settings import NONE, check_names, check_value, one_of
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "federated": {
@@ -50,5 +50,5 @@ def with_preset(method: str, settings: Mapping[str, Any], defaults: Mapping[str,
     check_names(method, own)
     if preset is None:
         return {**(defaults or {}), **own}
-    check_value("preset", preset, one_of(lambda: tuple(PRESETS[method])))
+    check_value("preset", preset, one_of(lambda: tuple(PRESETS[method])), NONE)
     return {**(defaults or {}), **PRESETS[method][preset], **own}

@@ -45,7 +45,8 @@ class Setting(NamedTuple):
 def one_of(names: Callable[[], tuple[str | None, ...]]) -> Values:
     """The texts (or None) that ``names`` returns; a registry may grow after the table was made."""
     return Values(
-        lambda: f"one of {names()}", lambda value: (value is None or isinstance(value, str)) and value in names()
+        lambda: f"one of {names()}" if len(names()) > 1 else repr(names()[0]),
+        lambda value: (value is None or isinstance(value, str)) and value in names(),
     )
 
 
@@ -80,7 +81,7 @@ def instance(words: str, *classes: type) -> Values:
 def bounds(within: Values) -> Values:
     """Pairs (least, most) of values of a set; in files a pair is a list."""
     return Values(
-        lambda: "a pair (least, most) of such",
+        lambda: "a pair (least, most) of such, the smaller one first",
         lambda value: (
             isinstance(value, tuple | list)
             and len(value) == 2
@@ -99,7 +100,7 @@ def _is_clusterer(value: Any) -> bool:
     return not isinstance(value, type) and all(map(callable, methods))
 
 
-_NONE = Values(lambda: "None", lambda value: value is None)
+NONE = Values(lambda: "None", lambda value: value is None)
 _AUTO = Values(lambda: "'auto'", lambda value: isinstance(value, str) and value == "auto")
 _SILHOUETTE = Values(lambda: f"{SILHOUETTE!r}", lambda value: isinstance(value, str) and value == SILHOUETTE)
 _FUNCTION = Values(lambda: "a callable phi(u, v) -> float", callable)
@@ -112,20 +113,20 @@ _GENERATOR = instance("a numpy generator", np.random.RandomState, np.random.Gene
 _N_PROXIES = whole_number(1, 100_000)
 _COMMON = {
     "n_clusters": Setting((whole_number(1), _AUTO), hint="n_clusters='auto' chooses the number of clusters."),
-    "local": Setting((_NONE, one_of(lambda: tuple(BUILT_IN)), _CLUSTERER), by_participant=True),
-    "n_local_clusters": Setting((whole_number(1), _SILHOUETTE, _NONE), by_participant=True),
+    "local": Setting((NONE, one_of(lambda: tuple(BUILT_IN)), _CLUSTERER), by_participant=True),
+    "n_local_clusters": Setting((whole_number(1), _SILHOUETTE, NONE), by_participant=True),
     "metric": Setting((one_of(lambda: METRICS), _FUNCTION)),
     "scale": Setting((one_of(lambda: SCALES),)),
     "missing": Setting((one_of(lambda: MISSING),), by_participant=True),
     "n_starts": Setting((whole_number(0),)),
-    "random_state": Setting((whole_number(0), _GENERATOR, _NONE)),
-    "release": Setting((instance("a ReleasePolicy", ReleasePolicy), _NONE), by_participant=True),
-    "n_jobs": Setting((_JOBS, _NONE)),
+    "random_state": Setting((whole_number(0), _GENERATOR, NONE)),
+    "release": Setting((instance("a ReleasePolicy", ReleasePolicy), NONE), by_participant=True),
+    "n_jobs": Setting((_JOBS, NONE)),
 }
 SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "federated": {
         **_COMMON,
-        "aggregation": Setting((one_of(centroid_methods),)),
+        "aggregation": Setting((one_of(centroid_methods),), hint="aggregation='greedy' needs method='one_shot'."),
         "step_size": Setting((number(0.0, 1.0, above=True),)),
         "max_rounds": Setting((whole_number(0),)),
         "tol": Setting((number(0.0),)),
@@ -138,15 +139,18 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     },
     "one_shot": {
         **_COMMON,
-        "aggregation": Setting((one_of(force_methods),)),
+        "aggregation": Setting(
+            (one_of(force_methods),),
+            hint="aggregation='greedy' is the paper's agglomeration; preset='paper' sets it, too.",
+        ),
         "linkage": Setting((one_of(lambda: LINKAGES),)),
         "force": Setting((one_of(lambda: FORCES),)),
-        "exponent": Setting((number(1.0, 100.0, above=True),)),
+        "exponent": Setting((number(1.0, 100.0, above=True),), hint="exponent=2.0 is the paper's."),
         "softening": Setting((number(0.0, 1.0),)),
         "deviations": Setting((number(0.0, 100.0),)),
         "density": Setting((one_of(density_names),)),
         "shrink": Setting((_BOOLEAN,)),
-        "n_proxies": Setting((_N_PROXIES, bounds(_N_PROXIES))),
+        "n_proxies": Setting((_N_PROXIES, bounds(_N_PROXIES)), hint="n_proxies=(30, 100) has the paper's bounds."),
         "bounding_boxes": Setting((_BOOLEAN,)),
         "fidelity": Setting((_BOOLEAN,)),
         "allow_partial": Setting((_BOOLEAN,)),

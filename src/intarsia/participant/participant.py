@@ -197,7 +197,7 @@ class Participant:
         if request.columns is None:  # one round: cluster in one's own units; the coordinator computes common ones
             units, moments = self._own_units(rows, request.scale)
             clustered = rows if units is None else self._table.rows(units=units)
-        key = encode(msgspec.structs.replace(request, density=None, bounding_boxes=False, n_proxies=0))
+        key = encode(msgspec.structs.replace(request, density=None, shrink=True, bounding_boxes=False, n_proxies=0))
         if key not in self._clustered:  # the same request again gets the same answer without a new clustering
             self._clustered = {key: self._cluster(clustered, units, request)}
         fit, clarity = self._clustered[key]

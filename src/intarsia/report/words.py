@@ -202,6 +202,11 @@ def _how_grouped(outcome: Outcome, run: RunRecord, settings: Mapping[str, Any]) 
     by = grouped_by(outcome.aggregation)
     if run.method == "one_shot":
         density = str(settings.get("density", "gaussian")).replace("_", ", ")
+        if density in {
+            "gaussian, full",
+            "gaussian, low, rank",
+        }:  # rules and missing values allow less, which nobody tells
+            density = density.replace("low, rank", "low rank") + " where rows and release rules allow it"
         fitted = "shrunk" if settings.get("shrink", True) else "of maximum likelihood, not shrunk"
         fitted = f"; variances and correlations {fitted}" if density.startswith("gaussian") else ""
         yield (

@@ -50,6 +50,7 @@ from intarsia.core.distances import Metric, extent_of, phi_of_pairs
 from intarsia.core.randomness import stream
 from intarsia.core.rows import ArrayRows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.exceptions import SettingError
 from intarsia.results.triplets import (
     Points,
     Triplets,
@@ -314,7 +315,12 @@ def draw_proxies(
     .. math:: \varphi_i^a(x) = \mathrm{argmin}_{x' \in C_i^a} \phi(x, x')
     """
     values, rows = [], []
-    bounds = (n_proxies, n_proxies) if isinstance(n_proxies, int) else n_proxies
+    least, most = np.broadcast_to(n_proxies, 2).tolist()
+    if not 1 <= least <= most:
+        raise SettingError(
+            f"n_proxies must be at least 1, or a pair (least, most) of such, the smaller one first. Got {least} and {most} "
+            "instead. Hint: n_proxies=(30, 100) has the paper's bounds."
+        )
     for i, mask in enumerate(masks):
         members = np.flatnonzero((participants == i) & (local_labels >= 0))
         names, local = np.unique(local_labels[members], return_inverse=True)
@@ -324,7 +330,7 @@ def draw_proxies(
         features = [str(feature) for feature in np.flatnonzero(mask)]
         clusters = Clustered(ArrayRows(cells, observed, centred=False), local, sizes, centroids, centroids, features)
         for k, fitted in enumerate(fit_densities(clusters, density, shrink=shrink)):
-            points = sample_inside(fitted, stream(random_state, i, k, "proxies"), int(np.clip(sizes[k], *bounds)))
+            points = sample_inside(fitted, stream(random_state, i, k, "proxies"), int(np.clip(sizes[k], least, most)))
             own = np.flatnonzero(local == k)
             distances = [phi_of_pairs(point, cells[own], observed[0], metric) for point in points]
             rows.append(members[own[np.argmin(distances, axis=1)]])

@@ -81,13 +81,14 @@ def central_table(
 ) -> CentralTable:
     """Check and convert what all rates take."""
     check_metric(metric)
-    rows = np.asarray(X, dtype=np.float64)
-    truth, owner = np.asarray(labels), np.asarray(participants, dtype=np.intp)
-    seen = np.asarray(masks, dtype=np.bool_)
-    if not (len(rows) == len(truth) == len(owner)) or rows.shape[1:] != seen.shape[1:]:
+    rows, seen = np.asarray(X, dtype=np.float64), np.asarray(masks, dtype=np.bool_)
+    truth, owner = np.asarray(labels), whole_numbers("participants", participants)
+    if rows.ndim != 2 or seen.ndim != 2:
+        raise InputError(f"X and masks must be tables. Got arrays of {rows.ndim} and {seen.ndim} dimensions instead.")
+    if not (len(rows) == len(truth) == len(owner)) or rows.shape[1] != seen.shape[1]:
         raise InputError(
             f"X is {rows.shape[0]} × {rows.shape[1]}, with {len(truth)} labels, {len(owner)} participants and masks of "
-            f"{seen.shape[-1]} features; rows and features must agree."
+            f"{seen.shape[1]} features; rows and features must agree."
         )
     if not np.isfinite(rows).all():
         columns = int((~np.isfinite(rows)).any(axis=0).sum())
@@ -98,9 +99,20 @@ def central_table(
     return CentralTable(rows, index.reshape(-1).astype(np.intp), owner, seen)
 
 
+def whole_numbers(name: str, values: npt.ArrayLike) -> IntArray:
+    """Return whole numbers as an array; names of participants or missing labels are an error."""
+    numbers = np.asarray(values)
+    if numbers.size and not (numbers.dtype.kind in "iuf" and (numbers == np.floor(numbers)).all()):
+        raise InputError(
+            f"{name} must be whole numbers, one for each row. Got values of type {numbers.dtype}. "
+            "Hint: np.unique(..., return_inverse=True)[1] numbers names; −1 is a row in no local cluster."
+        )
+    return numbers.astype(np.intp)
+
+
 def local_clusters(table: CentralTable, local_labels: npt.ArrayLike) -> LocalClusters:
     """Number the local clusters of all participants; a negative label belongs to none."""
-    local = np.asarray(local_labels, dtype=np.intp)
+    local = whole_numbers("local_labels", local_labels)
     if local.shape != table.owner.shape:
         raise InputError(f"there are {local.size} local labels for {len(table.owner)} rows; give one for each row.")
     inside = local >= 0
@@ -161,6 +173,7 @@ def triplets_of(
 ) -> Iterator[Triplets]:
     """Yield triplets of given points, in blocks: participants of x₂ and x₃ share a feature with that of x₁."""
     triplets: list[tuple[int, int, int]] = []
+    _check_numbers(truth, n_triplets)
     graph = overlap_graph(masks)
     for first in range(len(truth)) if n_triplets is None else rng.integers(len(truth), size=n_triplets).tolist():
         near = graph[owner[first], owner]
@@ -194,6 +207,7 @@ def draws(
     ``choices`` returns, for the position of x₁, the pairs (participant, other true cluster) that it can be tested with.
     None draws the number of points between 1 and all of the cluster, uniformly on a logarithmic scale.
     """
+    _check_numbers(truth, n_triplets)
     if n_combined is not None and n_combined < 1:
         raise SettingError(f"n_combined must be a whole number of at least 1 or None. Got {n_combined} instead.")
     if n_triplets is None and n_combined != 1:
@@ -234,6 +248,13 @@ def _single_draws(
 def _some(members: IntArray, n_combined: int | None, rng: np.random.Generator) -> IntArray:
     n = int((len(members) + 1) ** rng.random()) if n_combined is None else n_combined
     return rng.choice(members, size=min(n, len(members)), replace=False)
+
+
+def _check_numbers(truth: IntArray, n_triplets: int | None) -> None:
+    if not len(truth):
+        raise _nothing_to_compare()
+    if n_triplets is not None and n_triplets < 1:
+        raise SettingError(f"n_triplets must be a whole number of at least 1 or None. Got {n_triplets} instead.")
 
 
 def _nothing_to_compare() -> InputError:
