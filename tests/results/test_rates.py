@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import intarsia
 from intarsia.exceptions import InputError, SettingError
 from intarsia.results.rates import Purity, draw_proxies
+from intarsia.results.triplets import Points, triplets_of
 from tests import naive
 from tests.strategies import FEW, SHAPES, masks
 
@@ -292,3 +294,14 @@ def test_numbers_of_proxies_may_be_of_numpy():
         for n in (20, np.int64(20), (20, 20))
     }
     assert len(rates) == 1
+
+
+def test_all_triplets_need_not_fit_into_memory():
+    n, d = 120, 64
+    points = Points(np.zeros((n, d)), np.ones((n, d), dtype=bool), np.zeros((n, d)))
+    tracemalloc.start()
+    blocks = triplets_of(points, np.arange(n) % 2, np.zeros(n, dtype=int), points.seen[:1], None, None)
+    assert len(next(blocks)[0].values) < n * (n // 2 - 1) * (n // 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 24e6  # all triplets take 40 MB

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, product
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.core.blocks import by_rows
+from intarsia.core.blocks import PIECE_VALUES
 from intarsia.core.centroids import MaskedCentroids, centroids_of_rows
 from intarsia.core.distances import Extent, Metric, check_metric, phi_of_pairs
 from intarsia.core.features import overlap_graph
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import InputError, SettingError
 
+T = TypeVar("T")
 _AT_ONCE = 64  # triplets of combined points that are made together
 
 
@@ -172,9 +173,17 @@ def triplets_of(
     rng: np.random.Generator,
 ) -> Iterator[Triplets]:
     """Yield triplets of given points, in blocks: participants of x₂ and x₃ share a feature with that of x₁."""
-    triplets: list[tuple[int, int, int]] = []
     _check_numbers(truth, n_triplets)
-    graph = overlap_graph(masks)
+    height = max(1, PIECE_VALUES // max(1, points.values.shape[1]))
+    for block in _in_blocks(_positions(truth, owner, overlap_graph(masks), n_triplets, rng), height):
+        x, y, z = np.array(block, dtype=np.intp).T
+        yield points.take(x), points.take(y), points.take(z)
+
+
+def _positions(
+    truth: IntArray, owner: IntArray, graph: BoolArray, n_triplets: int | None, rng: np.random.Generator
+) -> Iterator[tuple[int, int, int]]:
+    """Yield triplets of positions, one by one: all of many points would not fit into memory."""
     for first in range(len(truth)) if n_triplets is None else rng.integers(len(truth), size=n_triplets).tolist():
         near = graph[owner[first], owner]
         same = near & (truth == truth[first])
@@ -184,15 +193,9 @@ def triplets_of(
             continue
         seconds, thirds = np.flatnonzero(same), np.flatnonzero(other)
         if n_triplets is None:
-            triplets.extend(product([first], seconds.tolist(), thirds.tolist()))
+            yield from product([first], seconds.tolist(), thirds.tolist())
         else:
-            triplets.append((first, rng.choice(seconds), rng.choice(thirds)))
-    if not triplets:
-        raise _nothing_to_compare()
-    index = np.array(triplets, dtype=np.intp)
-    for block in by_rows(len(index), points.values.shape[1]):
-        x, y, z = index[block].T
-        yield points.take(x), points.take(y), points.take(z)
+            yield first, int(rng.choice(seconds)), int(rng.choice(thirds))
 
 
 def draws(
@@ -215,13 +218,16 @@ def draws(
             "n_triplets=None takes all triplets, and points can be combined in too many ways. Hint: n_combined=1, or a "
             "number of triplets."
         )
-    single = _single_draws(truth, choices, n_triplets, n_combined, rng)
-    block = list(islice(single, _AT_ONCE))
+    yield from _in_blocks(_single_draws(truth, choices, n_triplets, n_combined, rng), _AT_ONCE)
+
+
+def _in_blocks(items: Iterator[T], size: int) -> Iterator[list[T]]:
+    block = list(islice(items, size))
     if not block:
         raise _nothing_to_compare()
     while block:
         yield block
-        block = list(islice(single, _AT_ONCE))
+        block = list(islice(items, size))
 
 
 def _single_draws(
