@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # random studies need not ful
 
 
 def parameters_of(seed):
-    """Draw the parameters of Algorithm 1; for most studies they are those of the preset."""
+    """Draw the parameters of Algorithm 1; for half of the studies they are those of the preset."""
     rng = np.random.default_rng([18, seed])
     if rng.random() < 0.5:
         return {}

@@ -185,6 +185,16 @@ def test_one_shot_and_partial_studies_have_reports(tmp_path):
     assert apart.report(tmp_path / "apart.html").exists()
 
 
+@pytest.mark.parametrize(
+    ("aggregation", "words"), [("greedy", "The result is this cut."), ("search", "may group them slightly differently")]
+)
+def test_the_merge_tree_says_whether_it_is_the_result(aggregation, words):
+    rows = {"x": [0.0, 0.1, 5.0, 5.1, 0.2, 5.2] * 3, "y": [0.0, 0.2, 9.0, 9.1, 0.1, 9.3] * 3}
+    result = intarsia.cluster({"a": rows, "b": rows}, 2, method="one_shot", aggregation=aggregation, random_state=0)
+    charts = {chart.name: chart for chart in charts_of(result.summarise())}
+    assert words in charts["tree"].caption
+
+
 def test_a_notebook_shows_the_page_in_a_frame(result):
     shown = result._repr_html_()
     assert shown.startswith("<iframe srcdoc=")

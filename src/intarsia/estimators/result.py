@@ -216,8 +216,8 @@ class ClusteringResult:
     def cut(self, n_clusters: int) -> tuple[LocalCluster, ...]:
         """Return the local clusters with their groups in a cut of the merge tree into ``n_clusters`` groups.
 
-        There is a tree if K was chosen, and after the one-shot method. The groups of the result itself come from a search,
-        and may be better.
+        There is a tree if K was chosen, and after the one-shot method. With ``aggregation="greedy"`` the result is such a
+        cut; otherwise its groups come from another method, and may be better.
         """
         tree = self.outcome.merge_tree
         if tree is None:

@@ -118,7 +118,7 @@ class Tree:
     """The merge tree of local clusters, and how K was chosen from it.
 
     ``linkage`` is scipy's, None if the tree does not end in one group, and ``height`` says what its heights are.
-    ``earlier``: the leaves are from before K was chosen.
+    ``earlier``: the leaves are from before K was chosen. ``is_result``: the clusters are this cut of the tree.
     """
 
     leaves: tuple[str, ...]
@@ -128,6 +128,7 @@ class Tree:
     found: int | None
     chosen: int
     height: str
+    is_result: bool
 
 
 @dataclass(frozen=True)

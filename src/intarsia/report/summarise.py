@@ -247,6 +247,7 @@ def _tree(outcome: Outcome, run: RunRecord) -> Tree | None:
         found=outcome.found,
         chosen=len(outcome.model.centroids),
         height=height_of(run.settings.get("linkage")),
+        is_result=outcome.aggregation.method == "greedy",
     )
 
 

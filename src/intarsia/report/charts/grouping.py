@@ -247,14 +247,13 @@ def merge_tree(tree: Tree) -> Chart:
     ]
     leaves = [_leaf(tree, int(leaf)) for leaf in drawn["leaves"]]
     line = {"color": COLOURS[1], "width": 1.5, "dash": "dash"}
-    earlier = (
-        " Local clusters here are those that participants found before the number was known." if tree.earlier else ""
-    )
+    notes = " The result is this cut." if tree.is_result else " The result itself may group them slightly differently."
+    if tree.earlier:
+        notes += " Local clusters here are those that participants found before the number was known."
     return Chart(
         "tree",
         "Merge tree",
-        f"Local clusters merged step by step, the closest first; the dashed line leaves {k}. "
-        f"The search behind the result may group them slightly differently.{earlier}"
+        f"Local clusters merged step by step, the closest first; the dashed line leaves {k}.{notes}"
         + only(len(leaves), n, "branches that were joined last"),
         figure(
             traces,
