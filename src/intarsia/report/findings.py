@@ -17,6 +17,7 @@ from intarsia.report.diagnostics import (
     unconnected_clusters,
     unseen,
 )
+from intarsia.report.methods import findings_of_method
 from intarsia.report.replies import findings_of_replies
 from intarsia.report.words import FEW_ROWS, NEARLY_A_TIE, counted
 from intarsia.results.assumptions import AssumptionReport
@@ -54,6 +55,7 @@ def findings_of(
         _agreement(outcome, assumptions),
         _clarity(outcome, assumptions, participants),
         *_structure(outcome, assumptions),
+        *(findings_of_method(outcome) if several else ()),
         _convergence(outcome, run),
         _missing_values(participants, columns),
         *_few_rows(releases),

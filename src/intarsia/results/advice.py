@@ -97,18 +97,22 @@ _UNMET = {
 
 def _about_method(outcome: Outcome) -> str:
     """Return which conditions of the paper's Method A or B do not hold, and what to use instead."""
-    aggregation, k, m = outcome.aggregation, len(outcome.model.centroids), len(outcome.local_clusters)
-    words = [_UNMET[name].format(n=n, k=k, m=m) for name, n in aggregation.unmet.items() if name in _UNMET]
-    what = "; ".join(dict.fromkeys(words))  # 1.2 and 2.2 are the same
     case = {
         "method_a": "aggregation='method_a' is for tables for which Assumption 1 of the paper holds, and it does not",
         "method_b": "aggregation='method_b' is for tables for which Assumptions 2 and 3 of the paper hold, and they do not",
     }.get(
-        aggregation.method,
+        outcome.aggregation.method,
         "neither Assumption 1 nor Assumptions 2 and 3 of the paper hold, so that aggregation='paper' took Method B",
     )
-    hint = "aggregation='search' compares many groupings instead; see result.assumptions"
-    return f"{case}: {what}. The answer may still be good. Hint: {hint}."
+    hint = "aggregation='search' compares many groupings instead; result.outcome.aggregation.unmet has the counts"
+    return f"{case}: {unmet_in_words(outcome)}. The answer may still be good. Hint: {hint}."
+
+
+def unmet_in_words(outcome: Outcome) -> str:
+    """Return the conditions of the paper's Methods A and B that do not hold."""
+    k, m = len(outcome.model.centroids), len(outcome.local_clusters)
+    words = [_UNMET[name].format(n=n, k=k, m=m) for name, n in outcome.aggregation.unmet.items() if name in _UNMET]
+    return "; ".join(dict.fromkeys(words))  # 1.2 and 2.2 are the same
 
 
 def known_of(outcome: Outcome) -> tuple[dict[str, tuple[str, ...]], dict[str, dict[str, tuple[str, ...]]]]:
