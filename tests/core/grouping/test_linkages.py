@@ -144,3 +144,19 @@ def test_equal_points_and_clusters_apart_give_trees_that_a_file_can_hold(name):
     assert ((tree.strengths > 0) & (tree.strengths < np.inf)).all()
     apart = tree_of(name, [np.arange(4.0)[:, None]] * 2, np.eye(2, dtype=bool))
     assert apart.fewest_groups == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_equally_close_groups_the_first_in_order_are_joined(seed):
+    rows = np.random.default_rng(seed).integers(0, 3, size=(12, 2)).astype(float)
+    tree = tree_of("smallest", [row[None] for row in rows], np.ones(rows.shape, dtype=bool))
+    values = np.square(rows[:, None] - rows[None]).sum(axis=2)
+    np.fill_diagonal(values, np.inf)
+    name = np.arange(12)
+    for step, (left, right) in enumerate(tree.merges):
+        r, s = divmod(int(values.argmin()), 12)  # the first of the smallest of all pairs
+        assert (left, right) == (name[r], name[s])
+        values[r] = values[:, r] = np.minimum(values[r], values[s])
+        values[r, r] = np.inf
+        values[s] = values[:, s] = np.inf
+        name[r] = 12 + step
