@@ -45,6 +45,7 @@ class RealFederation:
         federation = self._federation(quorum, absent)
         if folder is None or folder != self._last:
             shutil.rmtree(federation.folder / "kits" / "server" / "runs", ignore_errors=True)
+            federation.forget_releases()  # a participant agreed to one run
         self._last = folder
         before, log = released(federation), len(federation.log())
         for name in failing:  # its table disappears after it was checked
