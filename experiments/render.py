@@ -207,8 +207,18 @@ def order_table(rows: Results) -> str:
     for name in PAPERS:
         for layout, printed in zip(LAYOUTS, PAPER_ORDER[name], strict=True):
             cells = [_rate(rows[rates_of(name)], layout, way) for way in (TESTED, ALL_TRIPLETS, BY_IMPORTANCE_TOO)]
-            lines.append((name, layout, printed, *cells))
-    head = ("data", "layout", "the paper", "left side holds", "all triplets", "left side holds, by importance")
+            lines.append(
+                (name, layout, len(column(rows[rates_of(name)], "clear", layout=layout, way=TESTED)), printed, *cells)
+            )
+    head = (
+        "data",
+        "layout",
+        "splits",
+        "the paper",
+        "left side holds",
+        "all triplets",
+        "left side holds, by importance",
+    )
     return table(head, lines)
 
 

@@ -185,7 +185,7 @@ def test_rates_are_measured_beside_table_1(results):
     name = rates_of("HAR")
     store.append(name, [made(name, "chain", k, TESTED, order_preservation=rate) for k, rate in enumerate((0.9, 1.0))])
     rows = {study: store.read(study) for study in STUDIES}
-    assert "| HAR | chain | 0.999 | 0.950 (worst 0.900) |" in render.order_table(rows)
+    assert "| HAR | chain | 2 | 0.999 | 0.950 (worst 0.900) |" in render.order_table(rows)
     assert "as often as in the paper's Table 1 (0.999) | 0.950 | **no** |" in render.bars(rows)
 
 
