@@ -35,7 +35,7 @@ def test_without_shrinkage_covariances_are_those_of_numpy(table, n_local):
         participant.handle(Assign(groups=np.arange(n_local), n_groups=n_local))
         values = frame.to_numpy()
         for k, sent in enumerate(reply.densities):
-            expected = np.cov(values[participant.labels == k], rowvar=False, bias=True)
+            expected = np.cov(values[participant.labels == k].T, bias=True)
             expected = np.diagonal(expected) if density == "gaussian_diagonal" else expected
             np.testing.assert_allclose(sent.parts["covariance"], expected, rtol=1e-9, atol=1e-9)
     assert reply.sizes.min() <= (100 if n_local == 3 else 2)  # singular covariances are among them

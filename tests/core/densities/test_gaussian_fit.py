@@ -197,7 +197,7 @@ def test_without_shrinkage_each_cluster_has_the_covariance_of_its_own_rows(seed,
     rows, labels = correlated(rng, n, d), np.arange(n) % n_clusters
     clusters = clustered(rows, np.ones(rows.shape, dtype=bool), labels)
     for k, density in enumerate(fit_densities(clusters, kind, shrink=False)):
-        expected = np.cov(rows[labels == k], rowvar=False, bias=True).reshape(d, d)
+        expected = np.cov(rows[labels == k].T, bias=True).reshape(d, d)
         np.testing.assert_allclose(density.variances, np.diagonal(expected), rtol=1e-9, atol=1e-12)
         if kind == "gaussian_full":
             np.testing.assert_allclose(density.full_covariance, expected, rtol=1e-9, atol=1e-12)
