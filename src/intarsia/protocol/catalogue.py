@@ -192,7 +192,7 @@ def _rows_of(message: Part, name: str, fact: Fact) -> dict[str, int]:
 
 
 def _fewest(counts: Any) -> int:
-    """Return the smallest positive count, 0 if there is none; a reply is looked at before anybody has checked it."""
+    """Return the smallest positive count, or 0 if no count is positive; nobody has checked the reply yet."""
     counts = np.asarray(counts)
     if counts.dtype.kind not in "fi":
         return 0

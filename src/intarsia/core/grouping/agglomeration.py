@@ -213,4 +213,4 @@ class _Means:
             self._pairs = self._pairs[np.ix_(left, left)]
         self._size, self._gone, self.name = self._size[left], self._gone[left], self.name[left]
         self._best, self._fresh = self._best[left], self._fresh[left]
-        self._nearest = new_row[self._nearest[left]]  # −1 only where there is none, or it is not fresh
+        self._nearest = new_row[self._nearest[left]]  # −1 only if nothing is comparable, or not fresh

@@ -86,7 +86,7 @@ class Coordinating(Controller):
             collector.set_info(PROGRESS, self._runtime.progress())
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
-        """Run the study. The result, or the reason why there is none, is written to the job's folder."""
+        """Run the study, and write its result, or why it failed, to the job's folder."""
         engine = fl_ctx.get_engine()
         workspace, self._cell = engine.get_workspace(), engine.server.cell
         out = Path(workspace.get_run_dir(fl_ctx.get_job_id())) / "intarsia"
