@@ -237,7 +237,7 @@ def _check_linkage(values: Mapping[str, Any]) -> None:
         )
     if linkage in OF_POINTS and values["force"] == "exact":
         raise SettingError(
-            f"linkage={linkage!r} is a distance between points, and exact forces use none. Hint: force='sampled'."
+            f"linkage={linkage!r} is a distance between points, and exact forces use no points. Hint: force='sampled'."
         )
     if linkage in OF_MOMENTS and values["metric"] != "euclidean":
         raise SettingError(

@@ -87,9 +87,8 @@ def _audited(rows: Rows, centroids: CentroidSet, nearest: IntArray, round_: Roun
     centres, extent = centroids
     near = Nearest(rows, centres, extent, round_.metric)
     told = tell(nearest, Labelling(lambda atoms: atoms.labelled(near.labels, len(centres))))
-    sums = told_sums(
-        rows, told, len(centres), centres.values
-    )  # anew: differences of exact sums would leave a last digit
+    # added up anew: exact sums less those of moved rows would differ from it in the last digit
+    sums = told_sums(rows, told, len(centres), centres.values)
     misfit = _misfit(sums, centroids)
     if round_.one_step and rows.complete and bool(centres.seen.all()):
         return _answer(sums, misfit)

@@ -44,7 +44,7 @@ def _joined(outcome: Outcome) -> Iterator[Finding]:
         yield Finding(
             "Local clusters of a participant stay apart",
             State.CAUTION,
-            f"Some local clusters of {quote(joined)} are in the same cluster, although it has no more than {k} of them.",
+            f"Some local clusters of {quote(joined)} are in the same cluster, although each has no more than {k} of them.",
             "The participant may have split a cluster, or the grouping joined two: compare with aggregation='search', "
             "which keeps them apart.",
         )
