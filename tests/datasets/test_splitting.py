@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,6 +34,32 @@ def test_a_core_is_shared_by_all_and_the_rest_by_nobody(n, seed):
     assert (seen_by == n).sum() == round(0.1 * d)
 
 
+@given(st.integers(2, 12), st.integers(3, 60), st.floats(0.51, 1.0), st.integers(0, 999))
+def test_a_random_layout_gives_everybody_a_share_and_every_feature_two_holders(n, d, share, seed):
+    masks = mask_features(max(d, n), n, layout="random", share=share, random_state=seed)
+    assert set(masks.sum(axis=1).tolist()) == {math.ceil(share * max(d, n) - 1e-9)}
+    assert masks.sum(axis=0).min() >= 1
+    if masks.sum() >= 2 * masks.shape[1]:
+        assert masks.sum(axis=0).min() >= 2
+    assert is_connected(masks)
+
+
+@given(st.integers(3, 8), st.integers(0, 999))
+def test_a_small_random_share_covers_all_features_and_connects_or_is_refused(n, seed):
+    masks = mask_features(30, n, layout="random", share=0.4, random_state=seed)
+    assert masks.any(axis=0).all()
+    assert is_connected(masks)
+    with pytest.raises(SettingError, match="share 0.1 is too small: .* with 3 of 30 features"):
+        mask_features(30, n, layout="random", share=0.1, random_state=seed)
+
+
+def test_random_layouts_differ_by_seed_and_follow_the_share():
+    first, second = (mask_features(40, 6, layout="random", random_state=seed) for seed in (0, 1))
+    assert (first != second).any()
+    drawn = [mask_features(40, 6, layout="random", random_state=seed).sum(axis=0) for seed in range(50)]
+    assert np.ptp(np.mean(drawn, axis=0)) < 0.8  # no feature is preferred
+
+
 def test_features_dealt_by_importance_give_everybody_about_as_much():
     rng = np.random.default_rng(0)
     importance = rng.pareto(1.5, size=200)
@@ -48,6 +76,20 @@ def test_features_dealt_by_importance_give_everybody_about_as_much():
 def test_rows_at_random_and_evenly():
     owner = partition(103, 4, random_state=0)
     assert sorted(np.bincount(owner).tolist()) == [25, 26, 26, 26]
+
+
+@given(st.integers(4, 10), st.integers(0, 999))
+def test_unequal_sizes_differ_and_nobody_has_less_than_half_of_an_equal_part(n, seed):
+    rows = np.bincount(partition(1000, n, sizes="unequal", random_state=seed), minlength=n)
+    assert rows.sum() == 1000
+    assert rows.min() >= 1000 // (2 * n) - 1
+    assert len(set(rows.tolist())) > 1
+
+
+def test_sizes_are_relative_to_each_other():
+    owner = partition(100, 3, sizes=[1, 3, 6], random_state=0)
+    assert np.bincount(owner).tolist() == [10, 30, 60]
+    assert (np.diff(owner) < 0).any()  # rows are taken at random
 
 
 def test_groups_stay_together():
@@ -105,6 +147,16 @@ def test_settings_that_make_no_sense_are_refused():
         mask_features(10, 2, overlap=1.0)
     with pytest.raises(SettingError, match="importance has shape"):
         mask_features(10, 2, importance=[1.0])
+    with pytest.raises(SettingError, match="share must be above 0 and at most 1"):
+        mask_features(10, 2, layout="random", share=0.0)
+    with pytest.raises(SettingError, match="importance cannot be combined"):
+        mask_features(10, 2, layout="random", importance=np.ones(10))
+    with pytest.raises(SettingError, match="sizes must be 'unequal' or 2 positive numbers. Got 'odd'"):
+        partition(10, 2, sizes="odd")
+    with pytest.raises(SettingError, match="Got shape .3,."):
+        partition(10, 2, sizes=[1, 2, 3])
+    with pytest.raises(SettingError, match="sizes cannot be combined with groups"):
+        partition(4, 2, sizes=[1, 3], groups=[0, 0, 1, 1])
     with pytest.raises(SettingError, match="fewest and most must"):
         choose_holders([0], 3, fewest=2, most=4)
     with pytest.raises(InputError, match="labels are needed"):

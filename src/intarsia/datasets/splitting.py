@@ -1,10 +1,16 @@
-"""Split one table between simulated participants, in the layouts of the paper.
+"""Split one table between simulated participants, in the layouts of the paper or at random.
 
 :func:`partition` assigns the rows, :func:`mask_features` the columns, and a :class:`Split` holds the result.
+Six participants of unequal size that each have a random 70 % of the columns::
+
+    masks = mask_features(n_columns, 6, layout="random", share=0.7, random_state=0)
+    owner = partition(n_rows, 6, sizes="unequal", random_state=0)
+    tables = Split.of(X, classes, owner, masks).tables()
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from intarsia.core.features import is_connected
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import InputError, SettingError
 
-LAYOUTS = ("chain", "core")
+LAYOUTS = ("chain", "core", "random")
+UNEQUAL = "unequal"
+_ATTEMPTS = 100  # random draws until the participants are connected
 
 
 def mask_features(
@@ -25,6 +34,7 @@ def mask_features(
     layout: str = "chain",
     overlap: float = 0.3,
     core: float = 0.1,
+    share: float = 0.7,
     importance: npt.ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> BoolArray:
@@ -33,18 +43,22 @@ def mask_features(
     Parameters
     ----------
     n_features, n_participants : int
-    layout : {"chain", "core"}
+    layout : {"chain", "core", "random"}
         ``"chain"``: consecutive participants share ``overlap`` of their features, others nothing (Assumption 1).
         ``"core"``: all share a ``core`` of the features, and the others are assigned without overlap (Assumption 2).
-    overlap, core : float
+        ``"random"``: everybody has a random ``share`` of the features, rounded up. Every feature has a
+        holder (two where there are enough places), and participants are connected by shared features.
+    overlap, core, share : float
         Shares; see ``layout``.
     importance : array of length n_features, optional
         The importance of each feature. Every participant then gets about the same sum of it. Default: features are
-        assigned at random.
+        assigned at random. Not for ``layout="random"``.
     random_state : int, Generator or None
 
     Examples
     --------
+    >>> mask_features(10, 6, layout="random", share=0.7, random_state=0).sum(axis=1)
+    array([7, 7, 7, 7, 7, 7])
     >>> mask_features(10, 3, layout="core", core=0.2, random_state=0).sum(axis=1)
     array([5, 5, 4])
     >>> masks = mask_features(100, 4, layout="chain", random_state=0)
@@ -58,6 +72,10 @@ def mask_features(
             f"n_participants must be from 1 to the number of features ({n_features}). Got {n_participants} instead."
         )
     rng = np.random.default_rng(random_state)
+    if layout == "random":
+        if importance is not None:
+            raise SettingError('importance cannot be combined with layout="random", which ignores it.')
+        return _at_random(n_features, n_participants, share, rng)
     masks = np.zeros((n_participants, n_features), dtype=np.bool_)
     if layout == "core":
         shared = _share("core", core) * n_features
@@ -76,6 +94,34 @@ def mask_features(
         last = n_features if i == n_participants - 1 else round(first + size)
         masks[i, order[round(first) : last]] = True
     return masks
+
+
+def _at_random(n_features: int, n: int, share: float, rng: np.random.Generator) -> BoolArray:
+    """Return masks with the same number of random features in each row, every feature in some row, all rows connected."""
+    if not 0 < share <= 1:
+        raise SettingError(f"share must be above 0 and at most 1. Got {share!r} instead.")
+    size = math.ceil(share * n_features - 1e-9)  # 0.7 of 10 are 7, not 8
+    holders = min(2, n, n * size // n_features)
+    for _ in range(_ATTEMPTS if holders else 0):
+        masks = np.zeros((n, n_features), dtype=np.bool_)
+        for mask in masks:
+            mask[rng.choice(n_features, size, replace=False)] = True
+        _hand_over(masks, holders, rng)
+        if is_connected(masks):
+            return masks
+    raise SettingError(
+        f"share {share:g} is too small: {n} participants with {size} of {n_features} features each do not hold all "
+        "features or do not share enough of them. Hint: a share above 0.5 always works."
+    )
+
+
+def _hand_over(masks: BoolArray, holders: int, rng: np.random.Generator) -> None:
+    """Let every feature have this number of holders: somebody gives one of the most frequent features up for it."""
+    for feature in rng.permutation(masks.shape[1]):
+        while (counts := masks.sum(axis=0))[feature] < holders:
+            given = int(rng.choice(np.flatnonzero(counts == counts.max())))
+            giver = int(rng.choice(np.flatnonzero(masks[:, given] & ~masks[:, feature])))
+            masks[giver, given], masks[giver, feature] = False, True
 
 
 def _share(name: str, value: float) -> float:
@@ -111,6 +157,7 @@ def partition(
     groups: npt.ArrayLike | None = None,
     sort_by: npt.ArrayLike | None = None,
     holders: Mapping[Any, Sequence[int]] | None = None,
+    sizes: str | Sequence[float] | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> IntArray:
     """Assign rows to participants: return the participant of every row.
@@ -128,14 +175,24 @@ def partition(
         the cluster. Default: at random.
     holders : mapping of labels to participants, optional
         The participants that hold each cluster (:func:`choose_holders`). Default: all hold all.
+    sizes : "unequal" or a sequence of n_participants positive numbers, optional
+        Rows of each participant, relative to each other. ``"unequal"``: half of the rows in equal parts, the other half in
+        parts drawn from a flat Dirichlet distribution, so that nobody has less than half of an equal part. Default: equal
+        parts. Not with ``groups``, ``sort_by`` or ``holders``.
     random_state : int, Generator or None
 
     Examples
     --------
+    >>> np.bincount(partition(600, 6, sizes="unequal", random_state=0))
+    array([102, 129,  51,  50,  93, 175])
     >>> partition(6, 2, labels=[0, 0, 0, 1, 1, 1], sort_by=[3, 1, 2, 9, 8, 7], random_state=0)
     array([1, 0, 0, 1, 0, 0])
     """
     rng = np.random.default_rng(random_state)
+    if sizes is not None:
+        if groups is not None or sort_by is not None or holders is not None:
+            raise SettingError("sizes cannot be combined with groups, sort_by or holders. Hint: give only one of them.")
+        return _by_size(n_samples, n_participants, sizes, rng)
     if groups is not None:
         return _by_group(np.asarray(groups), n_samples, n_participants, rng)
     if sort_by is None and holders is None:
@@ -155,6 +212,22 @@ def partition(
         holding = list(range(n_participants)) if holders is None else list(holders[name])
         for holder, part in zip(holding, np.array_split(rows, len(holding)), strict=True):
             participant[part] = holder
+    return participant
+
+
+def _by_size(n_samples: int, n: int, sizes: str | Sequence[float], rng: np.random.Generator) -> IntArray:
+    if isinstance(sizes, str):
+        if sizes != UNEQUAL:
+            raise SettingError(f"sizes must be {UNEQUAL!r} or {n} positive numbers. Got {sizes!r} instead.")
+        weights = 0.5 / n + 0.5 * rng.dirichlet(np.ones(n))
+    else:
+        weights = np.asarray(sizes, dtype=np.float64)
+        if weights.shape != (n,) or not (np.isfinite(weights) & (weights > 0)).all():
+            raise SettingError(f"sizes must be {UNEQUAL!r} or {n} positive numbers. Got shape {weights.shape} instead.")
+    ends = np.rint(np.cumsum(weights / weights.sum())[:-1] * n_samples).astype(np.intp)
+    participant = np.empty(n_samples, dtype=np.intp)
+    for i, part in enumerate(np.split(rng.permutation(n_samples), ends)):
+        participant[part] = i
     return participant
 
 
