@@ -22,6 +22,9 @@ from intarsia.datasets import (
 )
 
 LAYOUTS = ("chain", "core")
+HAR_FILE = "har_recomputed561.npz (561 columns recomputed from the raw recordings, not the published ones)"
+QMNIST_FILE = "qmnist_037.npz (MNIST's pixels with QMNIST's writers)"
+DIM_FILE = "dim_sets.npz"
 PARTIES, ROWS, FEATURES, K = 4, 300, 40, 4  # the Gaussian grid
 
 

@@ -24,15 +24,24 @@ from experiments.measuring import (
     measure_ways,
 )
 from experiments.missing_values import MISSING_VALUES, measure_missing_values
+from experiments.random_layouts import LAYOUT, RANDOM, RANDOM_WAYS, measure_random
 from experiments.rates import BY_NUMBER, RATE_WAYS, measure_rates, rates_case, rates_of
-from experiments.splits import LAYOUTS, K, dim_split, gaussian_split, har_split, qmnist_split
+from experiments.splits import (
+    DIM_FILE,
+    HAR_FILE,
+    LAYOUTS,
+    QMNIST_FILE,
+    K,
+    dim_split,
+    gaussian_split,
+    har_split,
+    qmnist_split,
+)
 
-UNSEEN = 1000  # QMNIST splits before this one were looked at while the method was made
+ALL_LAYOUTS = (*LAYOUTS, LAYOUT)
+UNSEEN = 1000  # QMNIST splits and random columns before this one were looked at while the method was made
 NEVER_SEEN = 2000  # and those of linkages and exponents before this one
 SEPARATIONS = (0.5, 0.75, 1.0, 1.25, 1.5)
-HAR_FILE = "har_recomputed561.npz (561 columns recomputed from the raw recordings, not the published ones)"
-QMNIST_FILE = "qmnist_037.npz (MNIST's pixels with QMNIST's writers)"
-DIM_FILE = "dim_sets.npz"
 FILES = {"DIM-set 128": DIM_FILE, "HAR": HAR_FILE, "QMNIST 0/3/7": QMNIST_FILE}
 
 
@@ -50,6 +59,7 @@ class Study:
     first: int = 0  # the seed of the first split
     more: bool = False  # beyond the paper: missing values and K, which take another half hour
     measure: Callable[[Any, int, int, list[str]], Iterator[tuple[str, Row]]] = measure_ways
+    layouts: tuple[str, ...] = LAYOUTS
 
     def ways(self, layout: str, seed: int, *, quick: bool = False) -> list[str]:
         """What is tried on one split: all that is installed, and slow ways on the first few only, or not when quick."""
@@ -94,6 +104,14 @@ def _rates(name: str, k: int, tried: tuple[str, ...]) -> Study:
     return Study(rates_of(name), k, case, FILES[name], tried, splits=30, first=NEVER_SEEN, measure=measure_rates)
 
 
+def _random(name: str) -> Study:
+    case, k, source, at_most = RANDOM[name]
+    return Study(
+        name, k, case, source, RANDOM_WAYS, at_most,
+        splits=40, first=UNSEEN, measure=measure_random, layouts=(LAYOUT,),
+    )  # fmt: skip
+
+
 STUDIES = {
     study.name: study
     for study in (
@@ -108,6 +126,7 @@ STUDIES = {
             "DIM-set 128, nobody has all", 16, partial(dim_split, nobody_has_all=True), DIM_FILE,
             (FEDERATED, ONE_SHOT, *PRESET, CEILING, CENTRALISED), splits=30,
         ),
+        *(_random(name) for name in RANDOM),
         *(_gaussian(separation) for separation in SEPARATIONS),
         Study("DIM-set 128 by importance", 16, partial(dim_split, how="importance"), DIM_FILE, OWN, splits=10),
         Study("HAR by importance", 2, partial(har_split, how="importance"), HAR_FILE, OWN, splits=30),
@@ -143,4 +162,4 @@ STUDIES = {
         ),
     )
 }  # fmt: skip
-__all__ = ["LAYOUTS", "SEPARATIONS", "STUDIES", "Study"]
+__all__ = ["ALL_LAYOUTS", "LAYOUTS", "SEPARATIONS", "STUDIES", "Study"]

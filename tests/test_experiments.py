@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from experiments import render, store
-from experiments.__main__ import missing, one_split
-from experiments.baselines import BASELINES, CENTRALISED
+from experiments.__main__ import check_ways, missing, one_split
+from experiments.baselines import BASELINES, CENTRALISED, MASKED_LLOYD
 from experiments.linkages import LINKAGES, Clusters, merged_with, merges
 from experiments.measuring import (
     CEILING,
@@ -25,11 +25,14 @@ from experiments.measuring import (
     PAPER_2,
     measure_ways,
 )
+from experiments.random_layouts import masked_objective, measure_random, random_cancer, random_hospitals
 from experiments.rates import ALL_TRIPLETS, BY_NUMBER, RATE_WAYS, TESTED, RatesCase, measure_rates, rates_of
 from experiments.splits import LAYOUTS, dim_split, gaussian_split
 from experiments.studies import STUDIES
 
 import intarsia
+from intarsia.core.features import is_connected
+from intarsia.core.kmeans import observed_kmeans
 
 MEAN = "pooled, mean imputation, k-means"
 
@@ -95,6 +98,35 @@ def test_a_line_cut_off_in_its_last_figure_is_not_a_result(results):
     path = store.path_of("HAR")
     path.write_text(path.read_text()[:-4])
     assert [row["bytes_out"] for row in store.read("HAR")] == [576800.0]
+
+
+def test_a_way_is_forgotten_and_measured_anew_and_other_lines_keep_their_bytes(results):
+    name = "Gaussian 1.5"
+    ways = [FEDERATED, ONE_SHOT, "one-shot, K chosen", MEAN]
+    store.append(name, [made(name, "chain", k, way) for k in range(2) for way in ways])
+    lines = store.path_of(name).read_bytes().split(b"\r\n")
+    assert store.forget(name, ["one-shot*"]) == 4
+    kept = [line for line in lines if b"one-shot" not in line]
+    assert store.path_of(name).read_bytes() == b"\r\n".join(kept)
+    assert store.forget(name, ["one-shot*"]) == store.forget("HAR", [FEDERATED]) == 0
+    [task] = missing([name], ("chain",), 1, quick=True, only=["one-shot"])
+    assert task == (name, "chain", 0, [ONE_SHOT])
+
+
+def test_a_line_cut_off_is_removed_and_line_ends_stay(results):
+    rows = [made("HAR", "chain", k, FEDERATED) for k in range(3)]
+    store.append("HAR", rows[:2])
+    path = store.path_of("HAR")
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'HAR,chain,2,"one-sh')
+    store.append("HAR", rows[2:])
+    assert path.read_bytes().startswith(whole)
+    assert path.read_bytes().count(b"\n") == path.read_bytes().count(b"\r\n") == 4
+
+
+def test_a_way_that_no_study_has_is_named():
+    with pytest.raises(SystemExit, match="no study has the way 'one_shot'"):
+        check_ways(["HAR"], ["one_shot"])
 
 
 def test_results_of_other_columns_are_not_mixed_in(results):
@@ -171,6 +203,35 @@ def test_a_miss_names_the_grouping_that_the_objective_prefers(results):
     assert "| 3 | ambiguous | 0.500 | 2 | 1 | the truth, which may not be allowed; the rows decided |" in page
     assert "| 1 | clear | 0.500 | 2 | 3 | the one found |" in page
     assert "one-shot" not in page
+
+
+def test_random_columns_have_one_objective_for_all_ways():
+    rows = dict(measure_random(random_hospitals("random", 0), 2, 0, [FEDERATED, ONE_SHOT, CENTRALISED, MASKED_LLOYD]))
+    assert all(set(row) == set(COLUMNS) for row in rows.values())
+    best = rows[MASKED_LLOYD]["objective"]
+    assert best < rows[FEDERATED]["objective_of_truth"]
+    assert best * 0.999 < rows[FEDERATED]["objective"] < best * 1.05
+    assert rows[FEDERATED]["bytes_out"] < rows[MASKED_LLOYD]["bytes_out"] < rows[CENTRALISED]["bytes_out"]
+
+
+def test_the_masked_objective_is_that_of_masked_lloyd():
+    split = random_cancer("random", 0).split
+    rows = split.masked()
+    fit = observed_kmeans(rows, ~np.isnan(rows), 2, np.random.default_rng(0), n_init=3)
+    assert masked_objective(split, fit.labels) == pytest.approx(fit.loss / (~np.isnan(rows)).sum())
+    one = np.zeros(len(rows), dtype=int)
+    assert masked_objective(split, one) == pytest.approx(1.0)  # in standard units
+
+
+def test_random_splits_have_unequal_participants_and_seventy_percent_of_the_columns():
+    six, four = random_cancer("random", 3).split, random_hospitals("random", 3).split
+    assert six.masks.sum(axis=1).tolist() == [21] * 6
+    assert np.bincount(six.participant).min() >= len(six.X) // 12 - 1
+    assert sorted(four.masks.sum(axis=1).tolist()) == [7, 7, 7, 10]
+    assert np.bincount(four.participant).tolist() == [303, 294, 123, 200]
+    for split in (six, four):
+        assert split.masks.any(axis=0).all()
+        assert is_connected(split.masks)
 
 
 def test_rates_are_measured_beside_table_1(results):
