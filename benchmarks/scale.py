@@ -365,6 +365,34 @@ def audit(*, quick: bool) -> Measured:
     return Measured(audited / plain, right, f"20 rounds in {audited:.1f} s, {plain:.1f} s without")
 
 
+def blobs(n_participants: int, n_rows: int, n_columns: int, k: int = 5) -> dict[str, dict[str, np.ndarray]]:
+    """Tables with the same k round clusters, each with its own 70 % of the columns."""
+    rng = np.random.default_rng(0)
+    centres, tables = 2 * rng.normal(size=(k, n_columns)), {}
+    for i in range(n_participants):
+        columns = np.sort(rng.choice(n_columns, round(0.7 * n_columns), replace=False))
+        rows = centres[rng.integers(k, size=n_rows)] + rng.normal(size=(n_rows, n_columns))
+        tables[f"p{i}"] = {f"x{m:03}": rows[:, m] for m in columns}
+    return tables
+
+
+def choosing_k(n_participants: int, n_rows: int, n_columns: int) -> Callable[..., Measured]:
+    """Return the work of one row: the same tables with K unknown and with K given."""
+
+    def work(*, quick: bool) -> Measured:
+        tables, k = blobs(n_participants, n_rows // (10 if quick else 1), n_columns), 5
+        intarsia.cluster(tables, k, random_state=0)
+        given, _ = min(
+            (seconds(lambda: intarsia.cluster(tables, k, random_state=0)) for _ in range(2)), key=lambda p: p[0]
+        )
+        chosen, result = min(
+            (seconds(lambda: intarsia.cluster(tables, random_state=0)) for _ in range(2)), key=lambda pair: pair[0]
+        )
+        return Measured(chosen / given, result.n_clusters == k, f"{chosen:.2f} s, {given:.2f} s with K given")
+
+    return work
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of the table: ``at_least`` says on which side of the limit the ratio must be."""
@@ -391,6 +419,9 @@ ROWS = (
     Row("local k-means, no gaps", "scikit-learn's, same start", 1.3, local_kmeans_complete),
     Row("local k-means, 20 % gaps", "scikit-learn's without gaps", 3, local_kmeans_with_gaps),
     Row("rounds with audit, K = 10", "the same without", 1.1, audit, bytes_limit=GIB),
+    Row("auto K, 4 × 10,000 × 50", "the same with K given", 4, choosing_k(4, 10_000, 50)),
+    Row("auto K, 10 × 2,000 × 100", "the same with K given", 4, choosing_k(10, 2_000, 100)),
+    Row("auto K, 3 × 200,000 × 20", "the same with K given", 4, choosing_k(3, 200_000, 20)),
     Row("whole run, one core", "all local KMeans.fit in turn", 1.15, whole_run_on_one, fails_above=1.5),
     Row("whole run, two cores", "all local KMeans.fit in turn", 0.65, whole_run_on_two, fails_above=1.5),
 )

@@ -8,7 +8,7 @@ import pytest
 
 from intarsia.coordinator import FederatedAlgorithm
 from intarsia.core.kmeans import most_iterations
-from intarsia.participant import Participant, choose_k
+from intarsia.participant import Participant, choose_k, unknown_k
 from intarsia.participant.clusterers import BuiltInKMeans, affordable
 from intarsia.participant.samples import Sample
 from intarsia.privacy.pipeline import Pipeline
@@ -110,6 +110,21 @@ def test_numbers_of_clusters_are_tried_on_a_part_of_a_large_table(n_rows, tried)
     assert {size for size, *_ in clusterer.calls[1:]} == {tried}
     steps = sum(size * k * 2 for size, k, _ in clusterer.calls[1:])
     assert steps <= choose_k.MOST_STEPS
-    clusterer = Counting()
-    assert len(choose_k.choose_labels(clusterer, rows, None, 5, rng).labels) == n_rows
-    assert clusterer.calls[0][0] == tried
+
+
+def test_an_unknown_number_is_tried_on_a_sample_of_fixed_size_and_never_by_restarts(monkeypatch):
+    rng = np.random.default_rng(0)
+    sizes = []
+
+    class Noted(unknown_k.FewRows):
+        def __init__(self, values, observed):
+            sizes.append(len(values))
+            super().__init__(values, observed)
+
+    monkeypatch.setattr(unknown_k, "FewRows", Noted)
+    for n_rows in (2_000, 40_000):
+        values = rng.normal(size=(n_rows, 2)) + 9 * rng.integers(3, size=(n_rows, 1))
+        clusterer = Counting()
+        chosen = choose_k.choose_labels(clusterer, Sample(values, np.ones(values.shape, dtype=bool), {}), None, 9, rng)
+        assert (len(chosen.labels), chosen.labels.max() + 1, clusterer.calls) == (n_rows, 3, [])
+    assert max(sizes) == unknown_k.size_of_sample(2)

@@ -29,6 +29,7 @@ from intarsia.participant.warm_start import WarmStarted
 from intarsia.tables.in_memory import HeldTable
 
 N_INIT, MAX_ITER = 10, 300
+CONTINUED = 20  # iterations on all rows from the centres of a part of them
 _MOST_STEPS = 3e10  # restarts × iterations × clusters × values that one k-means may take: about 20 s
 _ITERATIONS = 30  # that a restart takes in the mean
 _FEWEST_ITERATIONS = 10
@@ -55,6 +56,10 @@ class Clusterer(ABC):
         """Return a label for every row, −1 for noise, −2 for rows left out, the others numbered from 0 without a break."""
         prepared, used = self.missing.prepared(rows)
         return for_all_rows(self._cluster(prepared, n_clusters, rng, n_init), used, rows.n_rows)
+
+    def continued(self, rows: Sample, start: FloatArray, rng: np.random.Generator) -> IntArray:
+        """Return a label for every row, prepared for the algorithm, from centres of a part of the rows."""
+        return self._refine(rows, start, CONTINUED, rng)
 
     def refine(
         self, rows: Rows, sample: Callable[[], Sample], start: FloatArray, max_iter: int, rng: np.random.Generator
