@@ -58,6 +58,9 @@ def fit(
         str | None, typer.Option(help="How centroids are merged: mean (default), robust (a participant may lie).")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the random numbers (default 0).")] = None,
+    stability: Annotated[
+        bool, typer.Option("--stability", help="Resample the rows, and show how surely each cluster comes back.")
+    ] = False,
     jobs: Annotated[int | None, typer.Option(help="Number of processes (default 1; -1: all cores).")] = None,
     config: Annotated[Path | None, typer.Option(help=r"A TOML file with \[participants] and \[settings].")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing study folder.")] = False,
@@ -90,14 +93,19 @@ def fit(
     model = estimator_for(method, n_clusters, settings)
     started = time.time()
     tables, ids = _tables(given, id_column, leave_out or (), settings["missing"], quiet=quiet or json)
+    kept = dict(tables) if stability else {}
     with Watch(quiet=quiet or json, forecast=forecast_for(model)) as watch:
         result = model.fit_handed_over(tables, watch)
+    if stability:
+        result.stability(kept)
     record = _record(result, method, n_clusters, settings, given, started)
     write_study(result, output, ids, record)
     if json:
         print_json(record)
         return
     out.print(str(result), highlight=False)
+    if result.outcome.stability is not None:
+        out.print(str(result.outcome.stability), highlight=False, markup=False)
     contents = f"written: {output}/ ({MODEL}, {LABELS}/, {REPORT}, {CENTROIDS}, {RUN})"
     out.print(contents, highlight=False, markup=False, soft_wrap=True)
 
@@ -167,6 +175,7 @@ def _record(
         "sizes": {str(name): sizes.tolist() for name, sizes in result.sizes.items()},
         "aggregation": result.outcome.aggregation.grouped_by,
         "confidence": None if result.confidence != result.confidence else result.confidence,
+        "stability": None if result.outcome.stability is None else result.outcome.stability.columns,
         "rounds": [{"number": r.number, "movement": r.movement, "kind": r.kind} for r in result.rounds],
         "seed": result.run.seed,
         "exchanges": [asdict(exchange) for exchange in result.run.exchanges],

@@ -6,11 +6,12 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -25,6 +26,7 @@ from intarsia.estimators.presets import with_preset
 from intarsia.estimators.recording import VERSIONS, settings_of
 from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.settings import OBSERVED, check_settings, for_each
+from intarsia.estimators.stability import KINDS, Fitted
 from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.privacy.policy import OPEN
 from intarsia.protocol.terms import SILHOUETTE, LocalNumber
@@ -58,6 +60,11 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     release: Any
     n_jobs: int | None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Add an estimator to those that the record of a run may name."""
+        super().__init_subclass__(**kwargs)
+        KINDS.setdefault(cls.method, cls)
+
     @classmethod
     def from_preset(cls, preset: str, n_clusters: int | str = "auto", **overrides: Any) -> Self:
         """Return an estimator with the settings of a preset, e.g. ``"paper"``; ``overrides`` win over them."""
@@ -87,14 +94,18 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         """
         self._check_settings()
         many = is_many(tables)
-        if many:
-            named = keyed(tables)
-            read: dict[Hashable, AnyTable] = hold_all(named, for_each(self.missing, list(named), "missing"))
-        else:
-            read = {_PLAIN: self._plain(tables)}
-        result = self._run(read, watcher)
+        tables = keyed(tables) if many else tables
+        result = self._run(self.held(tables), watcher)
+        result = replace(result, fitted=Fitted(clone(self), tables))
         self._keep(result, plain=not many)
         return result
+
+    def held(self, tables: Any) -> dict[Hashable, AnyTable]:
+        """Return one matrix or the tables of several participants as participants hold them."""
+        if not is_many(tables):
+            return {_PLAIN: self._plain(tables)}
+        named = keyed(tables)
+        return hold_all(named, for_each(self.missing, list(named), "missing"))
 
     def fit_handed_over(self, tables: dict[Hashable, AnyTable], watcher: Watcher | None = None) -> ClusteringResult:
         """Like ``fit_result`` for tables that were opened and held already. The mapping is emptied, so that rows are freed.
@@ -102,7 +113,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         Missing values must have been treated as this estimator's ``missing`` says.
         """
         self._check_settings()
-        result = self._run(tables, watcher)
+        result = replace(self._run(tables, watcher), fitted=Fitted(clone(self), None))
         self._keep(result, plain=False)
         return result
 

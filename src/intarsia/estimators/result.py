@@ -14,6 +14,7 @@ import numpy as np
 
 from intarsia._files import write_atomically
 from intarsia.core.mixture import Mixture
+from intarsia.core.stability import N_RESAMPLES
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.estimators.plots import plot_n_clusters
 from intarsia.estimators.predict import (
@@ -29,7 +30,8 @@ from intarsia.estimators.predict import (
     profile_frame,
     squares_of,
 )
-from intarsia.estimators.settings import check_value, whole_number
+from intarsia.estimators.settings import NONE, check_value, whole_number
+from intarsia.estimators.stability import Fitted, fitted_from, measure
 from intarsia.exceptions import SettingError
 from intarsia.report import FEW_ROWS, ReportData, in_notebook, render, summarise
 from intarsia.report.words import grouped_by
@@ -38,6 +40,7 @@ from intarsia.results.advice import advice, known_of
 from intarsia.results.assumptions import AssumptionReport, check_assumptions
 from intarsia.results.outcome import LocalCluster, Outcome, RoundInfo, RunRecord
 from intarsia.results.profiles import Covered, Separation, coverage_of, separations
+from intarsia.results.stability import Stability
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,6 +69,11 @@ class ClusteringResult:
     run: RunRecord
     keys: dict[str, Hashable] = field(default_factory=dict)
     checked: AssumptionReport | None = None
+    fitted: Fitted | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: everything but the tables, which belong to the participants."""
+        return {**self.__dict__, "fitted": None}
 
     @cached_property
     def assumptions(self) -> AssumptionReport:
@@ -212,6 +220,45 @@ class ClusteringResult:
         participants that have it. ``backend`` is "pandas", "polars" or "pyarrow".
         """
         return profile_frame(self.outcome, self.feature_names, backend)
+
+    def stability(
+        self,
+        tables: Any = None,
+        *,
+        n_resamples: int = N_RESAMPLES,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Stability:
+        """Return how surely each cluster comes back when rows are resampled and clustered anew, with the same K.
+
+        ``tables`` are needed if the result was loaded, or was computed in a federation. Of more than 5,000 rows a sample is
+        measured. ``random_state`` and ``n_jobs`` are those of the fit by default. The result keeps the figures for its
+        report and its file. Release rules do not apply: whoever calls this has all tables.
+
+        >>> import intarsia
+        >>> x = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5] * 5 + [9.0, 9.1, 9.2, 9.3, 9.4, 9.5] * 5
+        >>> result = intarsia.cluster({"a": {"x": x}, "b": {"x": x[3:-3]}}, 2, random_state=0)
+        >>> result.stability(n_resamples=4).scores
+        (1.0, 1.0)
+        """
+        check_value("n_resamples", n_resamples, whole_number(2, 10_000))
+        check_value("random_state", random_state, whole_number(0), NONE)
+        fitted = self.fitted
+        if tables is None and (fitted is None or fitted.tables is None):
+            raise SettingError(
+                "this result does not have its tables: it was loaded, or computed elsewhere. "
+                "Hint: result.stability(tables), with the tables that were clustered."
+            )
+        fitted = fitted_from(self.run) if fitted is None else fitted
+        held = fitted.held(tables)
+        labels = self.labels
+        if held.keys() != labels.keys() or any(len(labels[key]) != len(table) for key, table in held.items()):
+            predicted = self.predict(tables)
+            labels = predicted if isinstance(predicted, dict) else dict.fromkeys(held, predicted)
+        seed = self.run.seed if random_state is None else int(random_state)
+        found = measure(self.outcome.model, fitted.estimator, held, labels, n_resamples, seed, n_jobs)
+        object.__setattr__(self, "outcome", replace(self.outcome, stability=found))
+        return found
 
     def cut(self, n_clusters: int) -> tuple[LocalCluster, ...]:
         """Return the local clusters with their groups in a cut of the merge tree into ``n_clusters`` groups.

@@ -11,6 +11,7 @@ import msgspec
 
 from intarsia.results.outcome import Exchange, RoundInfo, Sent, Suppressed
 from intarsia.results.profiles import Separation
+from intarsia.results.stability import Stability
 
 Matrix = tuple[tuple[float | None, ...], ...]
 
@@ -164,6 +165,7 @@ class ReportData:
     local_clusters: tuple[MapPoint, ...]
     map_keeps: float
     confidence: float | None
+    stability: Stability | None
     tree: Tree | None
     rounds: tuple[RoundInfo, ...]
     exchanges: tuple[Exchange, ...]

@@ -19,6 +19,7 @@ from intarsia.report.diagnostics import (
 )
 from intarsia.report.methods import findings_of_method
 from intarsia.report.replies import findings_of_replies
+from intarsia.report.stability import findings_of_stability
 from intarsia.report.words import FEW_ROWS, NEARLY_A_TIE, counted
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Outcome, RunRecord
@@ -55,6 +56,7 @@ def findings_of(
         _agreement(outcome, assumptions),
         _clarity(outcome, assumptions, participants),
         *_structure(outcome, assumptions),
+        *findings_of_stability(outcome),
         *(findings_of_method(outcome) if several else ()),
         _convergence(outcome, run),
         _missing_values(participants, columns),

@@ -73,6 +73,7 @@ def summarise(
         local_clusters=points,
         map_keeps=kept,
         confidence=confidence,
+        stability=outcome.stability,
         tree=_tree(outcome, run),
         rounds=outcome.rounds,
         exchanges=run.exchanges,

@@ -14,6 +14,7 @@ from intarsia.core.features import FeatureSpace
 from intarsia.core.grouping.agglomeration import MergeTree
 from intarsia.core.mixture import Mixture, likeliest, mixture_of
 from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.results.stability import Stability
 
 ROUND_KINDS = ("plain", "trial", "crosswise")
 
@@ -221,7 +222,7 @@ class Outcome:
     its ``leaves`` unless they are the ``local_clusters``. ``fidelity`` says how close proxies are to rows, ``strain`` how
     far refined centroids of each participant were outside the range of all others, in multiples of it. ``doubts`` are, by
     participant, amounts by which its replies contradict each other, and by which it moved centroids; see
-    :mod:`intarsia.results.doubts`.
+    :mod:`intarsia.results.doubts`. ``stability`` says how surely clusters come back, where that was measured.
     """
 
     model: GlobalModel
@@ -243,6 +244,7 @@ class Outcome:
     strain: Mapping[str, float] = field(default_factory=dict)
     doubts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    stability: Stability | None = None
 
     @property
     def tree_leaves(self) -> tuple[LocalCluster, ...]:

@@ -15,6 +15,7 @@ from intarsia.core.grouping.agglomeration import MergeTree
 from intarsia.exceptions import SettingError
 from intarsia.protocol.wire import Array
 from intarsia.results.outcome import Aggregation, Coverage, GlobalModel, LocalCluster, Outcome, RoundInfo, RunRecord
+from intarsia.results.stability import Stability
 
 Labels = Mapping[str, Array]
 
@@ -72,13 +73,14 @@ class StoredStudy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     local_labels: dict[str, Array] | None
     run: RunRecord
     doubts: dict[str, dict[str, float]] = {}
+    stability: Stability | None = None
 
 
 # fields that a file and the model, or the outcome, have under the same name
 _OF_MODEL = ("shift", "scale", "metric", "variances", "cells", "levels", "units", "weights")
 _OF_OUTCOME = (
     "participants", "aggregation", "rounds", "converged", "clarity", "strain", "sizes", "silhouettes", "found", "leaves",
-    "fidelity", "doubts",
+    "fidelity", "doubts", "stability",
 )  # fmt: skip
 
 

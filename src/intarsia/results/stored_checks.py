@@ -13,6 +13,7 @@ from intarsia.core.units import SCALES
 from intarsia.protocol.catalogue import exchanges
 from intarsia.protocol.wire import Array
 from intarsia.results.outcome import ROUND_KINDS, RunRecord
+from intarsia.results.stability import Stability
 from intarsia.results.stored import StoredStudy, StoredTree
 
 MOST_ROWS = 2**53  # counts are exact up to here
@@ -142,6 +143,20 @@ def _wrong_scores(stored: StoredStudy) -> Iterator[str]:
         yield "a round has an unknown kind or an impossible movement"
     if stored.found is not None and not 1 <= stored.found <= MOST_ROWS:
         yield "the number of clusters that participants found must be at least 1"
+    if stored.stability is not None and not _is_stability(stored.stability, len(stored.values)):
+        yield "stability must have a number from 0 to 1 for each cluster"
+
+
+def _is_stability(figures: Stability, n_clusters: int) -> bool:
+    by_cluster = (figures.scores, figures.sizes, *(() if figures.local else (figures.jaccard, figures.dissolved)))
+    shares = (*figures.scores, *figures.jaccard, *figures.dissolved, figures.reference)
+    return (
+        all(len(values) == n_clusters for values in by_cluster)
+        and all(share is None or 0 <= share <= 1 for share in shares)
+        and all(0 <= size <= MOST_ROWS for size in figures.sizes)
+        and 0 <= figures.n_resamples <= MOST_ROWS
+        and figures.seed >= 0
+    )
 
 
 def _wrong_labels(stored: StoredStudy) -> Iterator[str]:
