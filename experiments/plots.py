@@ -42,7 +42,7 @@ def _legend(figure: Any, axis: Any, columns: int) -> None:
         figure.tight_layout(rect=(0, 0.045 * rows + 0.02, 1, 1))
 
 
-def _save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
@@ -64,7 +64,7 @@ def separation(rows: dict[str, Rows], path: Path) -> None:
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("adjusted Rand index, mean over splits")
     _legend(figure, axes[1], 3)
-    _save(figure, path)
+    save(figure, path)
 
 
 def perfect(rows: Rows, path: Path) -> None:
@@ -84,7 +84,7 @@ def perfect(rows: Rows, path: Path) -> None:
         axis.grid(alpha=0.3, axis="x")
     axes[0].invert_yaxis()  # both: they share it
     _legend(figure, axes[1], 2)
-    _save(figure, path)
+    save(figure, path)
 
 
 def linkages(path: Path) -> None:
@@ -105,7 +105,7 @@ def linkages(path: Path) -> None:
         axis.set_yticks([])
     axes.flat[0].legend(fontsize=7, loc="upper right")
     figure.tight_layout()
-    _save(figure, path)
+    save(figure, path)
 
 
 def exponents(rows: Rows, path: Path) -> None:
@@ -122,4 +122,4 @@ def exponents(rows: Rows, path: Path) -> None:
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("all splits: every cluster in the right group, %")
     _legend(figure, axes[1], 4)
-    _save(figure, path)
+    save(figure, path)

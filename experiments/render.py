@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from experiments import store
 from experiments.baselines import ALONE, BASELINES, CENTRALISED
-from experiments.choosing_k import CASES, K_WAYS, NUMBERS, TARGETS, true_number
+from experiments.choosing_k import K_WAYS, NUMBERS, TARGETS, true_number
+from experiments.figures import BOLD, Results, Rows, bold, column, mean_sd, paired, pick, table, verdict, worst
 from experiments.linkages import EXPONENTS, LINKAGES, SOFTENINGS, merged_with
 from experiments.measuring import (
     CEILING,
@@ -26,17 +27,17 @@ from experiments.measuring import (
     REFERENCES,
 )
 from experiments.missing_values import SHARES
+from experiments.questions import GRID, PAPERS, behind, first_screen, number_parts, off_by, seeds
+from experiments.random_layouts import RANDOM
+from experiments.random_tables import random_bars, random_tables
 from experiments.rates import ALL_TRIPLETS, BY_IMPORTANCE_TOO, BY_NUMBER, RATES, TESTED, rates_of
 from experiments.splits import LAYOUTS
 from experiments.studies import SEPARATIONS, STUDIES
 
 TEMPLATE = Path(__file__).parent / "evidence.template.md"
-PAPERS = ("DIM-set 128", "HAR", "QMNIST 0/3/7")
 QMNIST = "QMNIST 0/3/7"
 NOBODY = "DIM-set 128, nobody has all"
-GRID = tuple(f"Gaussian {separation:g}" for separation in SEPARATIONS)
 BY_IMPORTANCE = tuple(name for name in STUDIES if name.endswith("by importance"))
-BOLD = (FEDERATED, ONE_SHOT)
 MISSING_VALUE_STUDIES = ("Missing values in HAR", "Missing values in QMNIST 0/3/7")
 AT_START = "federated, search, the paper's rounds"  # no rivals: its grouping is the search's own
 # Tables 2 to 5 of the paper, by (data, layout): Algorithm 1's and 2's E2/E5, E3 cosine, E3 distance; centralised k-means
@@ -54,21 +55,23 @@ PAPER = {
 }
 PAPER_ORDER = {"HAR": ("0.999", "0.999"), QMNIST: ("0.948", "0.976"), "DIM-set 128": ("1.000", "1.000")}
 
-Rows = list[dict[str, Any]]
-Results = dict[str, Rows]
-
 
 def write(folder: Path) -> Path:
     """Render everything that is measured into ``folder``/evidence.md and ``folder``/images."""
-    from experiments import plots  # matplotlib is in the group of optional packages
+    from experiments import plots, question_plots  # matplotlib is in the group of optional packages
 
     rows = {name: store.read(name) for name in STUDIES}
     parts: dict[str, Callable[[Results], str]] = {
-        "ahead": ahead, "never": never_tried, "bars": bars,
-        "tables": paper_tables, "nobody": nobody_table, "importance": importance_tables, "times": times_table,
+        "questions": first_screen, "behind": behind, "seeds": seeds,
+        "random_bars": random_bars, "random_tables": random_tables,
+        **{f"tables {name}": partial(paper_section, name) for name in PAPERS},
+        **{f"importance {name}": partial(importance_tables, name) for name in PAPERS},
+        **{f"baselines {name}": partial(baseline_section, name) for name in (*PAPERS, GRID[2])},
+        **{f"missing_values {name}": partial(missing_values_table, name) for name in ("HAR", QMNIST)},
+        "ahead": ahead, "never": never_tried, "bars": bars, "nobody": nobody_table, "times": times_table,
         "order": order_table, "rates": rates_table, "by_number": by_number_table,
-        "perfect": perfect_table, "misses": misses, "truth": truth_table, "baselines": baseline_tables,
-        "mixture": mixture_table, "missing_values": missing_values_table, "number": number_table, "cloud": cloud_table,
+        "perfect": perfect_table, "misses": misses, "truth": truth_table,
+        "mixture": mixture_table, "number": number_table, "cloud": cloud_table,
         "grid": grid_table, "planted": planted_table, "linkages": linkage_table, "exponents": exponent_table,
     }  # fmt: skip
     text = TEMPLATE.read_text(encoding="utf-8")
@@ -76,6 +79,7 @@ def write(folder: Path) -> Path:
         text = text.replace(f"{{{name}}}", part(rows))
     images = folder / "images"
     images.mkdir(parents=True, exist_ok=True)
+    question_plots.draw_all(rows, images)
     plots.separation(rows, images / "separation.svg")
     plots.perfect(rows[QMNIST], images / "perfect.svg")
     plots.linkages(images / "linkages.svg")
@@ -83,44 +87,6 @@ def write(folder: Path) -> Path:
     page = folder / "evidence.md"
     page.write_text(text, encoding="utf-8")
     return page
-
-
-def pick(rows: Rows, **where: str) -> Rows:
-    return [row for row in rows if all(row[key] == value for key, value in where.items())]
-
-
-def column(rows: Rows, key: str, **where: str) -> np.ndarray:
-    return np.array([row[key] for row in pick(rows, **where)], dtype=float)
-
-
-def paired(rows: Rows, key: str, layout: str, ours: str, theirs: str) -> tuple[np.ndarray, np.ndarray]:
-    """Both ways' figures on the splits that both were tried on."""
-    mine = {row["split"]: row[key] for row in pick(rows, layout=layout, way=ours)}
-    other = {row["split"]: row[key] for row in pick(rows, layout=layout, way=theirs)}
-    both = [split for split in mine if split in other]
-    return np.array([mine[s] for s in both], dtype=float), np.array([other[s] for s in both], dtype=float)
-
-
-def table(head: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
-    head = list(head)
-    shown = [[*map(str, line)] for line in lines]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *shown])
-
-
-def mean_sd(values: np.ndarray, digits: int, scale: float = 1.0) -> str:
-    if not len(values) or np.isnan(values).all():
-        return ""
-    return f"{scale * np.nanmean(values):.{digits}f} ± {scale * np.nanstd(values):.{digits}f}"
-
-
-def worst(values: np.ndarray, digits: int, scale: float = 1.0, *, largest: bool = False) -> str:
-    if not len(values) or np.isnan(values).all():
-        return ""
-    return f"{scale * (np.nanmax(values) if largest else np.nanmin(values)):.{digits}f}"
-
-
-def bold(way: str) -> str:
-    return f"**{way}**" if way in BOLD else way
 
 
 def source(name: str) -> str:
@@ -132,8 +98,8 @@ def source(name: str) -> str:
 HEAD = ("layout", "way", "splits", "E1/E4", "worst", "E2/E5 %", "worst", "E3 cosine", "E3 distance", "worst")
 
 
-def paper_tables(rows: Results) -> str:
-    return "\n\n".join(f"### {name}\n\n{source(name)}\n\n{paper_table(name, rows[name])}" for name in PAPERS)
+def paper_section(name: str, rows: Results) -> str:
+    return f"{source(name)}\n\n{paper_table(name, rows[name])}"
 
 
 def paper_table(name: str, rows: Rows, paper: str | None = None) -> str:
@@ -174,11 +140,13 @@ def k_chosen(rows: Rows, layout: str) -> list[tuple[object, ...]]:
     )]  # fmt: skip
 
 
-def importance_tables(rows: Results) -> str:
+def importance_tables(data: str, rows: Results) -> str:
+    """All studies of one data set with features dealt by importance."""
     parts = []
     for name in BY_IMPORTANCE:
-        paper = next(known for known in PAPERS if name.startswith(known))
-        parts.append(f"#### {name}\n\n{source(name)}\n\n{paper_table(name, rows[name], paper)}")
+        if name.startswith(data):
+            head = "" if name == f"{data} by importance" else f"{name}. "
+            parts.append(f"{head}{source(name)}\n\n{paper_table(name, rows[name], data)}")
     return "\n\n".join(parts)
 
 
@@ -254,9 +222,9 @@ def ahead(rows: Results) -> str:
     """Every baseline that is ahead of one of our defaults on the splits that both were tried on."""
     lines = []
     for mine in BOLD:
-        for name in (*PAPERS, *GRID):
-            key, unit = ("adjusted_rand", "adjusted Rand index") if name in GRID else ("accuracy", "accuracy")
-            for layout in LAYOUTS:
+        for name in (*RANDOM, *PAPERS, *GRID):
+            key, unit = ("accuracy", "accuracy") if name in PAPERS else ("adjusted_rand", "adjusted Rand index")
+            for layout in STUDIES[name].layouts:
                 for way in BASELINES:
                     ours, theirs = paired(rows[name], key, layout, mine, way)
                     if way != CENTRALISED and len(ours) and theirs.mean() > ours.mean():
@@ -411,10 +379,6 @@ def _mixture_bars(rows: Results) -> Iterator[tuple[str, str, str]]:
     yield what, figure, verdict(len(gain) >= 20 and gain.mean() >= 1.5, len(gain))
 
 
-def verdict(holds: bool, measured: int) -> str:
-    return "not measured" if not measured else "yes" if holds else "**no**"
-
-
 # -- a hundred splits ---------------------------------------------------------------------------------------------
 
 
@@ -483,8 +447,8 @@ def truth_table(rows: Results) -> str:
 # -- baselines ----------------------------------------------------------------------------------------------------
 
 
-def baseline_tables(rows: Results) -> str:
-    return "\n\n".join(f"### {name}\n\n{source(name)}\n\n{baseline_table(rows[name])}" for name in (*PAPERS, GRID[2]))
+def baseline_section(name: str, rows: Results) -> str:
+    return baseline_table(rows[name])
 
 
 def baseline_table(rows: Rows) -> str:
@@ -517,10 +481,10 @@ def mixture_table(rows: Results) -> str:
     return table(("data", "layout", "splits", "points gained", "worst", "splits better / worse"), lines)
 
 
-def missing_values_table(rows: Results) -> str:
+def missing_values_table(data: str, rows: Results) -> str:
     """Accuracy with a share of all cells blanked."""
     lines = []
-    for name in MISSING_VALUE_STUDIES:
+    for name in (f"Missing values in {data}",):
         for layout in LAYOUTS:
             for way in BOLD:
                 cells = [
@@ -528,25 +492,17 @@ def missing_values_table(rows: Results) -> str:
                 ]
                 if len(cells[0]):
                     shown = (f"{100 * c.mean():.2f} ({100 * c.min():.2f})" if len(c) else "" for c in cells)
-                    lines.append((name.removeprefix("Missing values in "), layout, way, len(cells[0]), *shown))
-    return table(("data", "layout", "way", "splits", *(f"{share:.0%} blanked" for share in SHARES)), lines)
+                    lines.append((layout, way, len(cells[0]), *shown))
+    return table(("layout", "way", "splits", *(f"{share:.0%} blanked" for share in SHARES)), lines)
 
 
 def number_table(rows: Results) -> str:
     """How often the chosen K is right, off by one, and the worst; all DIM-sets in one."""
     lines = []
-    dims = [name for name in CASES if "DIM" in name]
-    parts = {name.removeprefix("K of "): [name] for name in CASES if name not in dims} | {"DIM-sets 32 to 1024": dims}
-    for title, names in parts.items():
+    for title, names in number_parts().items():
         for layout in LAYOUTS:
             for way in K_WAYS:
-                off = np.array(
-                    [
-                        int(row["n_clusters"]) - true_number(name, int(row["split"]))
-                        for name in names
-                        for row in pick(rows[name], layout=layout, way=way)
-                    ]
-                )
+                off = off_by(rows, names, way, layout)
                 if len(off):
                     far = int(off[np.abs(off).argmax()])
                     right, near = f"{np.mean(off == 0):.0%}", f"{np.mean(np.abs(off) == 1):.0%}"

@@ -105,9 +105,9 @@ def _rates(name: str, k: int, tried: tuple[str, ...]) -> Study:
 
 
 def _random(name: str) -> Study:
-    case, k, source, at_most = RANDOM[name]
+    data = RANDOM[name]
     return Study(
-        name, k, case, source, RANDOM_WAYS, at_most,
+        name, data.n_clusters, data.case, data.source, RANDOM_WAYS, data.at_most,
         splits=40, first=UNSEEN, measure=measure_random, layouts=(LAYOUT,),
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments import render, store
+from experiments import questions, random_tables, render, store
 from experiments.__main__ import check_ways, missing, one_split
 from experiments.baselines import BASELINES, CENTRALISED, MASKED_LLOYD
 from experiments.linkages import LINKAGES, Clusters, merged_with, merges
@@ -25,7 +25,7 @@ from experiments.measuring import (
     PAPER_2,
     measure_ways,
 )
-from experiments.random_layouts import masked_objective, measure_random, random_cancer, random_hospitals
+from experiments.random_layouts import RANDOM, masked_objective, measure_random, random_cancer, random_hospitals
 from experiments.rates import ALL_TRIPLETS, BY_NUMBER, RATE_WAYS, TESTED, RatesCase, measure_rates, rates_of
 from experiments.splits import LAYOUTS, dim_split, gaussian_split
 from experiments.studies import STUDIES
@@ -174,6 +174,81 @@ def test_who_is_ahead_is_said_on_the_splits_that_both_saw(results):
     said = render.ahead(rows)
     assert "| federated | QMNIST 0/3/7 | core | pooled, OPIMC | accuracy | 0.9000 | 0.8000 | 1 to 0 of 1 |" in said
     assert len(said.splitlines()) == 3
+
+
+def test_where_we_are_behind_is_one_line_for_each_way(results):
+    for study in (*questions.PAPERS, *questions.GRID, *RANDOM):
+        for layout in STUDIES[study].layouts:
+            for way in (FEDERATED, ONE_SHOT, *BASELINES):
+                store.append(study, [made(study, layout, k, way, adjusted_rand=0.5 + 0.01 * k) for k in range(2)])
+    for k, rand in enumerate([0.9, 0.8, 0.9, 0.8, 0.9]):
+        store.append(
+            "HAR", [made("HAR", "core", 10 + k, w, adjusted_rand=rand - d) for w, d in ((FEDERATED, 0.2), (MEAN, 0))]
+        )
+    rows = {study: store.read(study) for study in STUDIES}
+    said = questions.behind(rows)
+    assert f"| {MEAN} | 1 of 20 cases, 1 beyond chance; most: HAR (core), 0.759 to 0.616 |  |" in said
+    assert len(said.splitlines()) == 3
+    assert "Another way is ahead of federated in 1 of 140 comparisons, in 1 beyond chance" in questions.where_behind(
+        rows
+    )
+    assert len(questions.behind({study: store.read(study) for study in STUDIES}).splitlines()) <= 2 + 10
+
+
+def test_the_first_screen_answers_five_questions_from_the_results(results):
+    rows = {study: store.read(study) for study in STUDIES}
+    assert questions.first_screen(rows).count("Not measured yet.") == 5
+    for name in RANDOM:
+        for way, rand, objective, sent in (
+            (FEDERATED, 0.6, 1.004, 8.0),
+            (ONE_SHOT, 0.5, 1.1, 2.0),
+            (MASKED_LLOYD, 0.65, 1.0, 99.0),
+            (CENTRALISED, 0.7, 1.0, 99.0),
+        ):
+            store.append(
+                name, [made(name, "random", 1000, way, adjusted_rand=rand, objective=objective, bytes_out=sent)]
+            )
+    name = "K of one cloud"
+    store.append(name, [made(name, "core", k, w, n_clusters=1.0 + k) for w in (FEDERATED, ONE_SHOT) for k in range(2)])
+    rows = {study: store.read(study) for study in STUDIES}
+    page = questions.first_screen(rows)
+    assert "hospitals 0.600 and 0.650. The objective is within 0.5% of theirs on 4 of 4 splits." in page
+    assert "hospitals -0.100." in page
+    assert "Of 4 cases, federated is better by more than 0.005 in 4" in page
+    assert "sends 4.0 times fewer bytes" in page
+    assert "Another way is ahead of federated in 4 of 4 comparisons, in 0 beyond chance" in page
+    assert "The chosen K is the true one (one-shot and federated): one cloud 50% and 50%." in page
+
+
+def test_promises_about_random_columns_are_checked(results):
+    name = "Random columns: hospitals"
+    figures = {FEDERATED: (0.5, 1.004, 1.0), MASKED_LLOYD: (0.5, 1.0, 3.0), MEAN: (0.6, 1.2, 0.5)}
+    for way, (rand, objective, seconds) in figures.items():
+        row = {"adjusted_rand": rand, "objective": objective, "seconds": seconds, "n_clusters": 2.0}
+        store.append(name, [made(name, "random", 1000 + k, way, **row) for k in range(9)])
+    store.append(
+        name, [made(name, "random", 1009, way, objective=o) for way, o in ((FEDERATED, 1.1), (MASKED_LLOYD, 1))]
+    )
+    rows = {study: store.read(study) for study in STUDIES}
+    said = random_tables.random_bars(rows)
+    assert (
+        "| hospitals | objective of federated within 0.5% of masked Lloyd's on 90% of the splits | 9 of 10 | yes |"
+        in said
+    )
+    assert "not below masked Lloyd on average | 0.550 to 0.550 (difference +0.0000 ± 0.0000) | yes |" in said
+    assert "above mean imputation on average | 0.500 to 0.600 (difference -0.1000 ± 0.0000) | **no** |" in said
+    assert (
+        "| breast cancer | adjusted Rand index of federated not below masked Lloyd on average |  | not measured |"
+        in said
+    )
+    section = random_tables.random_section(name, rows[name])
+    assert "| pooled, mean imputation, k-means | 9 | 0.600 ± 0.000 | 0.600 | +20.00 | 20.00 | 0.0 | 0.5 |" in section
+    assert "Not tried: it takes too long, or is not installed: one-shot," in section
+
+
+def test_seeds_for_choosing_and_for_reporting_are_named():
+    said = questions.seeds({})
+    assert "| random columns, QMNIST 0/3/7 | 1000 to 1099 | below 1000 |" in said
 
 
 def test_promises_that_do_not_hold_are_said_not_to(results):
