@@ -386,7 +386,7 @@ def test_local_noise_stays_noise_in_one_shot():
             return self
 
     tables, *_ = three_tables()
-    result = intarsia.cluster(tables, 2, method="one_shot", local=Halves(), random_state=0)
+    result = intarsia.cluster(tables, 2, method="one_shot", local=Halves(), labels="local", random_state=0)
     assert result.labels["a"][0] == -1
     assert (result.labels["a"][1:] >= 0).all()
 

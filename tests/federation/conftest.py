@@ -8,9 +8,8 @@ from intarsia.federation.kit_folder import write_study
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.federation.study_file import Study
 
-ONE_SHOT = Study(
-    "s", ("a", "b"), "one_shot", n_clusters=2, settings={"scale": "standard", "n_local_clusters": 2, "random_state": 0}
-)
+_SETTINGS = {"scale": "standard", "n_local_clusters": 2, "random_state": 0}
+ONE_SHOT = Study("s", ("a", "b"), "one_shot", n_clusters=2, settings={**_SETTINGS, "labels": "local"})
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from tests.privacy.cases import blobs, summarize
 ROUNDS = FederatedAlgorithm(n_clusters=2, scale="standard", n_rivals=1, max_rounds=6).terms("a")
 AUTO = FederatedAlgorithm(n_clusters=None, scale="standard").terms("a")
 ONE_SHOT = OneShotAlgorithm(n_clusters=2, density="gaussian_diagonal").terms("a")
+GROUPED = OneShotAlgorithm(n_clusters=2, density="gaussian_diagonal", labels="local").terms("a")
 TABLE = blobs([40, 40])
 UNITS = Columns(np.full(2, 10.0), np.full(2, 10.0))
 
@@ -202,9 +203,16 @@ def test_all_places_of_a_mixture_and_of_a_one_shot_study():
         assert not isinstance(likeliest.handle(request), Failure)
     other = changed(with_gaussians, centres=centres(at=0.1))
     assert "labels by Gaussians: another" in likeliest.handle(other).message
-    once = participant(ONE_SHOT)
+    assign = Assign(groups=np.array([0, 1]), n_groups=2)
+    nearest = participant(ONE_SHOT)
+    nearest.handle(one_shot_summary())
+    assert "labels_by is 'group of the local cluster'" in nearest.handle(assign).message
+    assert "labels_by is 'likeliest Gaussian'" in nearest.handle(changed(with_gaussians, columns=None)).message
+    assert not isinstance(nearest.handle(changed(label, columns=None, spread=False)), Failure)
+    assert "labels: another" in nearest.handle(changed(label, columns=None)).message  # the spread is not told as well
+    once = participant(GROUPED)
     once.handle(one_shot_summary())
-    assert not isinstance(once.handle(Assign(groups=np.array([0, 1]), n_groups=2)), Failure)
+    assert not isinstance(once.handle(assign), Failure)
     assert "labels: another" in once.handle(label).message  # a latecomer labels by centroids, nobody else
     late = participant(ONE_SHOT)
     for request in (Describe(), changed(label, columns=None)):

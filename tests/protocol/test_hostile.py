@@ -71,9 +71,12 @@ MOST_TEXT = 10_000  # letters of an error
 ALGORITHMS = {
     "federated": FederatedAlgorithm(n_clusters=2, scale="standard", n_starts=2, max_rounds=3),
     "auto": FederatedAlgorithm(n_clusters=None, scale="robust", n_starts=2, max_rounds=2, model="mixture"),
-    "one_shot": OneShotAlgorithm(n_clusters=2, scale="minmax", n_starts=2, bounding_boxes=True, fidelity=True),
+    "one_shot": OneShotAlgorithm(
+        n_clusters=2, scale="minmax", n_starts=2, bounding_boxes=True, fidelity=True, labels="local"
+    ),
     "one_shot_auto": OneShotAlgorithm(n_clusters=None, scale="standard", n_starts=2, n_proxies=10, force="sampled"),
-    "discrete": OneShotAlgorithm(n_clusters=2, n_starts=2, density="discrete", n_proxies=10),
+    "discrete": OneShotAlgorithm(n_clusters=2, n_starts=2, density="discrete", n_proxies=10, labels="local"),
+    "likeliest": OneShotAlgorithm(n_clusters=2, scale="standard", n_starts=2, model="mixture"),
     "dirichlet": OneShotAlgorithm(n_clusters=2, n_starts=2, density="dirichlet", n_proxies=10),
 }
 

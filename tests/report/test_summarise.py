@@ -294,12 +294,30 @@ def test_noise_is_told():
 
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(0, 0.2, 30), rng.normal(9, 0.2, 30), [50.0]])
-    result = intarsia.cluster(
-        {"a": {"x": x}, "b": {"x": x}}, 2, method="one_shot", local=DBSCAN(eps=1.0), random_state=0, scale=None
-    )
-    data = result.summarise()
+    settings = {"method": "one_shot", "local": DBSCAN(eps=1.0), "random_state": 0, "scale": None}
+    tables = {"a": {"x": x}, "b": {"x": x}}
+    data = intarsia.cluster(tables, 2, labels="local", **settings).summarise()
     assert data.participants[0].rows - data.participants[0].labelled == 1
     assert "2 are noise" in data.headline[0]
+    data = intarsia.cluster(tables, 2, **settings).summarise()
+    assert data.participants[0].rows == data.participants[0].labelled
+    assert "noise" not in data.headline[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "nearest global centroid"),
+        ({"labels": "local"}, "cluster that their local cluster was joined to"),
+        ({"model": "mixture"}, "likeliest of Gaussians"),
+    ],
+)
+def test_the_report_says_how_the_one_shot_method_labelled_rows(settings, words):
+    rng = np.random.default_rng(0)
+    tables = {name: {"x": rng.normal(size=40) + 9 * (np.arange(40) % 2)} for name in "ab"}
+    data = intarsia.cluster(tables, 2, method="one_shot", random_state=0, **settings).summarise()
+    assert words in data.methods
+    assert words in next(finding.seen for finding in data.findings if finding.about == "One round only")
 
 
 # -- the map ------------------------------------------------------------------------------------------------------

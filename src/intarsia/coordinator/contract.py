@@ -12,10 +12,12 @@ have not described themselves yet are asked to in every state but the last::
 The states of Algorithm 2 (:mod:`~intarsia.coordinator.one_shot`)::
 
     AskedSummaries ──▶ AskedLabels ──▶ result
-    (Summarize)        (Assign)   │    ▲
+    (Summarize)        (Label)    │    ▲
                                   ▼    │
                                   AskedLatecomers
                                   (Label, if a participant described itself only now)
+
+With ``labels="local"`` the request of AskedLabels is Assign.
 """
 
 from __future__ import annotations

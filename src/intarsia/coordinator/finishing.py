@@ -9,13 +9,14 @@ import numpy as np
 
 from intarsia.coordinator.contract import Step
 from intarsia.coordinator.gather import checked, sizes_of
+from intarsia.coordinator.labelling import label_requests
 from intarsia.coordinator.members import Members
 from intarsia.coordinator.rounds import Run
 from intarsia.coordinator.settings import FederatedSettings
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent, Metric
 from intarsia.core.types import FloatArray
-from intarsia.protocol import Gaussians, Label, Labelled, Request
+from intarsia.protocol import Label, Labelled, Request
 from intarsia.results.outcome import Coverage, GlobalModel, Outcome
 
 
@@ -66,25 +67,10 @@ def finish_likeliest(run: Run, outcome: Outcome, labelled: Mapping[str, Labelled
 
 def _ask_likeliest(run: Run, outcome: Outcome) -> Step:
     """Return the request for labels by the Gaussians that the clusters of all participants make."""
-    members, winner = run.members, run.candidates[0]
-    sizes = sum(outcome.sizes.values(), np.zeros(len(winner.centres), dtype=np.intp))
+    members = run.members
+    sizes = sum(outcome.sizes.values(), np.zeros(len(outcome.model.centroids), dtype=np.intp))
     outcome = replace(outcome, model=replace(outcome.model, weights=np.maximum(sizes, 1e-12) / max(sizes.sum(), 1)))
-    mixture = outcome.model.mixture(sizes)
-    requests = {}
-    for name in members.participants:
-        part = mixture.on(members.index(name))
-        gaussians = Gaussians(
-            means=part.means,
-            variances=part.variances,
-            seen=part.seen,
-            weights=part.weights,
-            overall=part.overall,
-            width=part.width,
-        )
-        requests[name] = Label(
-            centres=winner.centres_for(members, name), columns=members.columns_for(name), gaussians=gaussians
-        )
-    return Step(AskedLikeliest(run, outcome), requests)
+    return Step(AskedLikeliest(run, outcome), label_requests(members, outcome.model, members.participants))
 
 
 def _outcome(run: Run, metric: Metric) -> Outcome:

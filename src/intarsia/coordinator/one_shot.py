@@ -1,9 +1,10 @@
 """Algorithm 2: one-shot distributed agglomerative clustering with masked data.
 
-    summarize (local clusters with a density each) → forces → group → assign
+    summarize (local clusters with a density each) → forces → group → label
 
-One exchange gathers everything; the second only tells participants the group of each of their clusters. A participant that
-comes only then labels its rows by the nearest centroid.
+One exchange gathers everything; the second only tells participants the global clusters on their features, by which they
+label their rows, or (``labels="local"``, the paper) the group of each of their local clusters. A participant that comes
+only then labels its rows by the global clusters in both cases.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from intarsia.coordinator.contract import Step
 from intarsia.coordinator.finishing import global_model
 from intarsia.coordinator.forces import Attraction, attraction, choose_k
 from intarsia.coordinator.gather import check_senders, checked, replies_of, sizes_of
+from intarsia.coordinator.labelling import label_requests
 from intarsia.coordinator.local_clusters import LocalClusters, check_comparable, densities_of, lay_out
 from intarsia.coordinator.members import Members, agree
 from intarsia.coordinator.roll import Roll
-from intarsia.coordinator.settings import MAX_LOCAL_CLUSTERS, OneShotSettings, n_local_clusters_of
+from intarsia.coordinator.settings import BY_LOCAL, MAX_LOCAL_CLUSTERS, OneShotSettings, n_local_clusters_of
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.densities.base import Density
 from intarsia.core.distances import Metric
@@ -39,7 +41,7 @@ from intarsia.core.mixture import pooled_squares
 from intarsia.core.randomness import stream
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.exceptions import DisjointFeaturesError, TooFewClustersError
-from intarsia.protocol import Assign, Centres, Label, Labelled, LocalSummary, Moments, Reply, Request, Summarize
+from intarsia.protocol import Assign, Labelled, LocalSummary, Moments, Reply, Request, Summarize
 from intarsia.results.outcome import Aggregation, Coverage, Outcome
 
 
@@ -60,7 +62,7 @@ class AskedSummaries:
 
 @dataclass(frozen=True)
 class AskedLabels:
-    """All participants were told the groups of their clusters; those that had not replied were asked for a description."""
+    """All participants were asked to label their rows; those that had not replied were asked for a description."""
 
     members: Members
     outcome: Outcome
@@ -128,7 +130,13 @@ class OneShotAlgorithm(OneShotSettings):
         outcome = _outcome(members, clusters, densities, attracted, grouped, self.metric)
         outcome = replace(outcome, doubts=doubts_about_summaries(members, columns, clusters))
         roll = Roll.of([name for name in asked if name not in summaries])
-        return Step(AskedLabels(members, outcome, roll), _assignments(outcome, clusters.owner) | roll.ask(None))
+        if self.model == "mixture":
+            outcome = replace(outcome, model=replace(outcome.model, weights=_shares(outcome.groups, clusters.sizes)))
+        if self.labels == BY_LOCAL:
+            requests = _assignments(outcome, clusters.owner)
+        else:
+            requests = label_requests(members, outcome.model, outcome.participants, spread=False)
+        return Step(AskedLabels(members, outcome, roll), requests | roll.ask(None))
 
     def _check_enough(self, n_local: int) -> None:
         if self.n_clusters is not None and self.n_clusters > n_local:
@@ -221,6 +229,12 @@ def _squares(clusters: LocalClusters, densities: Sequence[Density]) -> FloatArra
     return variances * clusters.centroids.counts
 
 
+def _shares(groups: IntArray, sizes: IntArray) -> FloatArray:
+    """Return the shares of the groups in the rows of all local clusters."""
+    rows = np.maximum(np.bincount(groups, weights=sizes), 1e-12)
+    return np.asarray(rows / rows.sum())
+
+
 def _assignments(outcome: Outcome, owner: IntArray) -> dict[str, Request]:
     n_groups = len(outcome.model.centroids)
     return {
@@ -242,16 +256,7 @@ def _labelled(members: Members, outcome: Outcome, roll: Roll, replies: Mapping[s
 
 def _ask_latecomers(members: Members, outcome: Outcome, roll: Roll) -> Step:
     """Return the request for labels to all members that are not part of the outcome."""
-    d, model = len(members.space), outcome.model
-    centroids, new = model.centroids.wider(d), (0, d - len(model.space))
-    low, high = np.pad(model.extent.low, new), np.pad(model.extent.high, new)
-    requests: dict[str, Request] = {}
-    for name in members.participants[len(outcome.participants) :]:
-        index = members.index(name)
-        centres = Centres(
-            values=centroids.values[:, index], known=centroids.seen[:, index], low=low[index], high=high[index]
-        )
-        requests[name] = Label(centres=centres, columns=members.columns_for(name))
+    requests = label_requests(members, outcome.model, members.participants[len(outcome.participants) :])
     return Step(AskedLatecomers(members, outcome, roll), requests, optional=True)
 
 

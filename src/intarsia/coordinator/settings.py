@@ -15,6 +15,7 @@ from intarsia.protocol.parts import MOST_CENTRES
 from intarsia.protocol.terms import FEDERATED, GROUPED, LIKELIEST, NEAREST, ONE_SHOT, LocalNumber
 
 MODELS = ("kmeans", "mixture")
+BY_NEAREST, BY_LOCAL = LABELS = ("nearest", "local")
 REFINEMENTS = ("auto", "crosswise", "plain")
 MERGES = ("mean", "robust")
 FORCES = ("auto", "exact", "sampled")
@@ -107,6 +108,8 @@ class OneShotSettings:
     bounding_boxes: bool = False
     fidelity: bool = False
     allow_partial: bool = False
+    labels: str = BY_NEAREST
+    model: str = "kmeans"
     metric: Metric = "euclidean"
     seed: int = 0
 
@@ -143,7 +146,7 @@ class OneShotSettings:
             density=self.density,
             n_local_clusters=n_local_clusters_of(self, name),
             max_local_clusters=MAX_LOCAL_CLUSTERS,
-            labels_by=GROUPED,
+            labels_by=GROUPED if self.labels == BY_LOCAL else LIKELIEST if self.model == "mixture" else NEAREST,
             shrink=self.shrink,
             n_proxies=self.n_compared,
             bounding_boxes=self.bounding_boxes,

@@ -54,10 +54,13 @@ class Mixture(NamedTuple):
 def likeliest(mixture: Mixture, rows: FloatArray, observed: BoolArray, varies: BoolArray) -> IntArray:
     """Return the most likely cluster of each row; −1 if no cluster knows any of its values.
 
-    Only features that vary are used; a row without any of them belongs to the largest cluster.
+    Only features that vary are used; a row without any of them belongs to the largest cluster that knows any of its values.
     """
-    known = (observed & mixture.seen.any(axis=0)).any(axis=1)
-    return np.where(known, log_memberships(mixture, rows, observed & varies).argmax(axis=1), -1)
+    logs = np.empty((len(rows), len(mixture.means)))
+    for some in by_rows(*rows.shape):
+        knows = observed[some].astype(np.float64) @ mixture.seen.T.astype(np.float64) > 0
+        logs[some] = np.where(knows, _log_memberships(mixture, rows[some], observed[some] & varies), -np.inf)
+    return np.where(np.isfinite(logs).any(axis=1), logs.argmax(axis=1), -1)
 
 
 def pooled_squares(

@@ -174,6 +174,7 @@ class Nearest:
         self._varies = extent.varies
         known = centres.seen & self._varies
         self._alike = metric == "euclidean" and len(centres) > 0 and bool((known == known[0]).all())
+        self.is_convex = self._alike and rows.complete  # whether the mean of rows with one label has this label, too
         self._complete = self._alike and bool(known[0][self._varies].all())
         self._towards = np.ascontiguousarray(np.where(known, centres.values - rows.offset, 0.0).T)
         self._halves = np.square(self._towards) / 2
@@ -285,6 +286,14 @@ class Labeller(Protocol):
 
     def __call__(self, piece: Piece, /) -> IntArray:
         """Return one label per row, −1 for none."""
+
+
+def labels_of(rows: Rows, label: Labeller, n_clusters: int) -> IntArray:
+    """Read all rows once and label them."""
+    labels = np.full(rows.n_rows, -1, dtype=small_type(n_clusters))
+    for piece in rows.pieces(n_clusters):
+        labels[piece.at] = label(piece)
+    return labels
 
 
 class Squares(NamedTuple):

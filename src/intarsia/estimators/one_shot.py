@@ -81,6 +81,13 @@ class OneShotClustering(TableClusterer):
     allow_partial : bool, default=False
         Whether participants that share no feature with the others are accepted. The result then has at least as many groups
         as there are parts that cannot be compared.
+    labels : {"nearest", "local"}, default="nearest"
+        ``"nearest"`` labels every row by the nearest global centroid over the features that the row has, as ``predict``
+        does; noise of a local clusterer, too. ``"local"`` gives it the cluster that its local cluster was joined to, and −1
+        to noise. (The paper: ``"local"``.)
+    model : {"kmeans", "mixture"}, default="kmeans"
+        As in :class:`FederatedClustering`, without another exchange. ``"mixture"`` needs ``labels="nearest"``. (The paper:
+        ``"kmeans"``.)
     random_state : int, RandomState, Generator or None, default=None
         Seed of everything random.
     release : ReleasePolicy or mapping of participants to one, default=None
@@ -119,6 +126,8 @@ class OneShotClustering(TableClusterer):
         missing: Any = "observed",
         n_starts: int = 30,
         allow_partial: bool = False,
+        labels: str = "nearest",
+        model: str = "kmeans",
         random_state: Any = None,
         release: Any = None,
         n_jobs: int | None = None,
@@ -142,6 +151,8 @@ class OneShotClustering(TableClusterer):
         self.missing = missing
         self.n_starts = n_starts
         self.allow_partial = allow_partial
+        self.labels = labels
+        self.model = model
         self.random_state = random_state
         self.release = release
         self.n_jobs = n_jobs
@@ -164,6 +175,8 @@ class OneShotClustering(TableClusterer):
             bounding_boxes=self.bounding_boxes,
             fidelity=self.fidelity,
             allow_partial=self.allow_partial,
+            labels=self.labels,
+            model=self.model,
             metric=self.metric,
             seed=seed,
         )

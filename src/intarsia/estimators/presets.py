@@ -37,6 +37,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "scale": None,
             "n_local_clusters": "silhouette",
             "bounding_boxes": False,
+            "labels": "local",
+            "model": "kmeans",
         },
     },
 }

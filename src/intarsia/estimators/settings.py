@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from intarsia.coordinator.settings import FORCES, MERGES, MODELS, MOST_RIVALS, REFINEMENTS
+from intarsia.coordinator.settings import BY_LOCAL, FORCES, LABELS, MERGES, MODELS, MOST_RIVALS, REFINEMENTS
 from intarsia.core.densities.base import density_names, family_of
 from intarsia.core.distances import METRICS
 from intarsia.core.grouping.aggregations import centroid_methods, force_methods
@@ -154,6 +154,10 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         "bounding_boxes": Setting((_BOOLEAN,)),
         "fidelity": Setting((_BOOLEAN,)),
         "allow_partial": Setting((_BOOLEAN,)),
+        "labels": Setting(
+            (one_of(lambda: LABELS),), hint="labels='local' is the paper's rule; preset='paper' sets it, too."
+        ),
+        "model": Setting((one_of(lambda: MODELS),)),
     },
 }
 
@@ -191,9 +195,8 @@ def check_settings(method: str, values: Mapping[str, Any]) -> None:
         _check_local(estimator)
         if values.get("max_rounds"):
             check_can_start(estimator)
-    if method == "federated":
-        _check_federated(values)
-    else:
+    _check_model(values)
+    if method == "one_shot":
         _check_one_shot(values)
 
 
@@ -208,9 +211,14 @@ def _check_local(estimator: Any) -> None:
             )
 
 
-def _check_federated(values: Mapping[str, Any]) -> None:
+def _check_model(values: Mapping[str, Any]) -> None:
     if values["model"] == "mixture" and values["metric"] not in {"euclidean", "manhattan"}:
         raise SettingError("model='mixture' needs metric='euclidean' or 'manhattan'.")
+    if values["model"] == "mixture" and values.get("labels") == BY_LOCAL:
+        raise SettingError(
+            "labels='local' gives rows the cluster of their local cluster, and model='mixture' the likeliest one. "
+            "Hint: leave one of the two out."
+        )
 
 
 def _check_one_shot(values: Mapping[str, Any]) -> None:

@@ -38,7 +38,7 @@ _TERMS = (
     "release",
     "requests",
 )
-_LATER_PHASES = {"federated": ("refine", "label"), "one_shot": ("assign",)}  # a preview ends before them
+_LATER_PHASES = {"federated": ("refine", "label"), "one_shot": ("label",)}  # a preview ends before them
 
 _HEAD = f"""# Consent to take part in a study. Nothing leaves before {BY} and {ON} are filled in and the form is given to
 # intarsia participant serve --consent. It is valid only for what is written here; any change makes it invalid.

@@ -17,7 +17,7 @@ from intarsia.core.grouping.agglomeration import renumber
 from intarsia.core.kmeans import Fit, fit_of, lloyd, most_iterations
 from intarsia.core.mixture import Mixture, likeliest
 from intarsia.core.randomness import stream
-from intarsia.core.rows import Labeller, Nearest, relabelled, sizes_of, squares_around
+from intarsia.core.rows import Labeller, Nearest, labels_of, relabelled, sizes_of, squares_around
 from intarsia.core.types import IntArray
 from intarsia.core.units import Statistics, choose_units, own_units
 from intarsia.exceptions import (
@@ -343,19 +343,24 @@ class Participant:
 
     def _label(self, request: Label, rows: HeldRows) -> Reply:
         centres, extent = CentroidSet.received(request.centres, len(rows.names), self._most_centres)
-        label: Labeller = Nearest(rows, centres, extent, self._metric).labels
+        near = Nearest(rows, centres, extent, self._metric)
+        label: Labeller = near.labels
         if request.gaussians is not None:
             mixture, varies = _mixture(request.gaussians, centres), extent.varies
 
             def label(piece: Any, /) -> IntArray:
                 return likeliest(mixture, piece.cells.T + rows.offset, piece.observed, varies)
 
-        result = squares_around(rows, centres, label)
-        self._labels = result.labels
-        if not self._audit.is_active:
-            return Labelled(sizes=result.sizes, counts=result.counts, squares=result.squares)
-        whole = Labelling(lambda atoms: atoms.labelled(label, len(centres)), convex=request.gaussians is None)
-        told = self._tell(result.labels, rows, request.columns, whole)
+        if request.spread and not self._audit.is_active:
+            self._labels, sizes, counts, squares = squares_around(rows, centres, label)
+            return Labelled(sizes=sizes, counts=counts, squares=squares)
+        self._labels = labels = labels_of(rows, label, len(centres))
+        whole = Labelling(
+            lambda atoms: atoms.labelled(label, len(centres)), convex=near.is_convex and request.gaussians is None
+        )
+        told = self._tell(labels, rows, request.columns, whole)
+        if not request.spread:
+            return Labelled(sizes=sizes_of(told.rows, len(centres)))
         sizes, means, squares = told_sums(rows, told, len(centres), centres.values)
         counts = np.where(centres.seen, means.counts, 0.0)
         return Labelled(sizes=sizes, counts=counts, squares=np.where(counts > 0, squares, 0.0))

@@ -25,6 +25,7 @@ class Label(Request, frozen=True, tag="query.label"):
         Gaussians | None, Fact("clusters as Gaussians, if rows are labelled by the likeliest cluster")
     ] = None
     columns: CommonColumns = None
+    spread: Annotated[bool, Fact("whether the reply also has counts and squares of values around the centroids")] = True
 
     def departures(self, terms: StudyTerms) -> Iterator[str]:
         """There must be K finite centroids, and Gaussians only in a study that labels by them."""
@@ -64,7 +65,7 @@ class Assign(Request, frozen=True, tag="query.assign"):
 
 
 class Labelled(Reply, frozen=True, tag="reply.labelled"):
-    """The number of rows in each global cluster and, after "label", the spread of their values around its centroid."""
+    """The number of rows in each global cluster and, if it was asked for, the spread of their values around its centroid."""
 
     sizes: Annotated[Array, count("rows in each global cluster")]
     counts: Annotated[Array | None, count("observed values of each global cluster and feature")] = None

@@ -10,7 +10,7 @@ from intarsia.protocol.facts import Fact, facts_of
 
 FEDERATED, ONE_SHOT = "federated", "one_shot"
 NEAREST, LIKELIEST, GROUPED = "nearest centroid", "likeliest Gaussian", "group of the local cluster"
-"""How rows are labelled; participants that join late in a one-shot study label by the nearest centroid."""
+"""How rows are labelled; participants that join late label by the nearest centroid where the others label by groups."""
 
 
 LocalNumber = int | Literal["silhouette"] | None

@@ -20,7 +20,7 @@ from intarsia.report.diagnostics import (
 from intarsia.report.methods import findings_of_method
 from intarsia.report.replies import findings_of_replies
 from intarsia.report.stability import findings_of_stability
-from intarsia.report.words import FEW_ROWS, NEARLY_A_TIE, counted
+from intarsia.report.words import FEW_ROWS, NEARLY_A_TIE, counted, labelled_by
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Outcome, RunRecord
 
@@ -30,6 +30,7 @@ WEAK, TOO_WEAK = 0.5, 0.25  # separation of local clusters by shared columns, in
 FEW_MISSING, MANY_MISSING = 0.1, 0.3  # docs/evidence.md has no measurements beyond
 STILL_MOVING = 0.01  # of the extent
 
+_UNCORRECTED = "Global clusters are joined local ones, which no round corrected by what other participants know."
 _AUDIT = "A release policy with a minimum number of rows audits what is told."
 _ASK = "Ask the data protection officer if participants do not trust each other or the coordinator."
 
@@ -268,7 +269,7 @@ def _convergence(outcome: Outcome, run: RunRecord) -> Finding:
         return Finding(
             "One round only",
             State.CAUTION,
-            "Labels follow each participant's local clustering, which is not corrected by what the others know.",
+            f"{labelled_by(outcome, run)} {_UNCORRECTED}",
             "If more exchanges are possible, the federated method corrects local mistakes.",
         )
     if not outcome.rounds:

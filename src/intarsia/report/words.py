@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
-from intarsia.coordinator.settings import OneShotSettings
+from intarsia.coordinator.settings import BY_LOCAL, OneShotSettings
 from intarsia.core.grouping.aggregations import AGGREGATIONS
 from intarsia.core.grouping.linkages import FORCE, OF_MOMENTS, WORDS
 from intarsia.exceptions import SettingError, quote
@@ -159,10 +159,18 @@ def _methods(
         yield _MISSING.get(
             missing if isinstance(missing, str) else "", "Missing values were treated as each participant chose."
         )
-    if outcome.model.weights is not None:
-        yield "Rows belong to the likeliest of Gaussians with independent features that the clusters make."
+    yield labelled_by(outcome, run)
     software = ", ".join(f"{name} {run.versions[name]}" for name in ("numpy", "scikit-learn") if name in run.versions)
     yield f"Random seed {run.seed}{'; ' + software if software else ''}."
+
+
+def labelled_by(outcome: Outcome, run: RunRecord) -> str:
+    """Return in words what gave rows their labels; a record without the setting was made by the paper's rule."""
+    if outcome.model.weights is not None:
+        return "Rows belong to the likeliest of Gaussians with independent features that the clusters make."
+    if run.method == "one_shot" and run.settings.get("labels", BY_LOCAL) == BY_LOCAL:
+        return "Rows belong to the cluster that their local cluster was joined to."
+    return "Rows belong to the nearest global centroid, over the features that they have."
 
 
 _UNITS = {
