@@ -12,7 +12,9 @@ from intarsia.exceptions import SettingError
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.results.metrics import clustering_accuracy
 
-pytestmark = pytest.mark.filterwarnings("ignore::intarsia.AssumptionWarning", "ignore::intarsia.exceptions.UnitsWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::intarsia.AssumptionWarning", "ignore::intarsia.exceptions.UnitsWarning"
+)
 COLUMNS = {"a": ["u", "v", "kind"], "b": ["v", "w", "kind"], "c": ["w", "u"]}
 
 

@@ -105,9 +105,8 @@ class Participant:
         held = hold(table, all_rows=self._clusterer.needs_all_rows, limits=limits)
         check_in_memory(held, self._clusterer)
         given, self._table = held, self._released(held)
-        if (
-            not self._clusterer.chooses_k
-        ):  # the order of the rows must not matter; an estimator gets the rows as they are
+        # the order of the rows must not matter; an estimator gets the rows as they are
+        if not self._clusterer.chooses_k:
             self._table = self._table.in_canonical_order()
         self._audit = Audit(self._table, given, self._suppression.fewest, self._pipeline.record)
         self._most_centres = most_centres(min(len(held), _ROWS_AT_A_TIME))
