@@ -151,7 +151,13 @@ def test_consent_is_to_a_study(kit, capsys):
 
 @pytest.mark.parametrize(
     "algorithm",
-    [FederatedAlgorithm(n_clusters=2), FederatedAlgorithm(n_clusters=2, model="mixture"), OneShotAlgorithm(2)],
+    [
+        FederatedAlgorithm(n_clusters=2),
+        FederatedAlgorithm(n_clusters=2, model="mixture"),
+        OneShotAlgorithm(2),
+        FederatedAlgorithm(n_clusters=2, stability=True),
+        OneShotAlgorithm(2, stability=True),
+    ],
 )
 def test_the_form_names_every_field_of_every_message_of_a_run(algorithm, kit):
     """Numbers of rows behind later messages come true as well."""
@@ -167,8 +173,9 @@ def test_the_form_names_every_field_of_every_message_of_a_run(algorithm, kit):
         kinds.setdefault(tag_of(reply), set()).update(named)
         step = algorithm.advance(step.state, {"a": reply})
     later = {kind: named for kind, named in kinds.items() if kind not in ("reply.description", "reply.summary")}
-    assert set(later) == set(later_fields(method))
-    assert all(named <= set(later_fields(method)[kind]) for kind, named in later.items())
+    expected = later_fields(method, stability=algorithm.stability)
+    assert set(later) == set(expected)
+    assert all(named <= set(expected[kind]) for kind, named in later.items())
 
 
 def test_names_of_any_kind_survive_in_a_form(tmp_path):

@@ -13,7 +13,18 @@ from intarsia.participant import Participant
 from intarsia.privacy.journal import ASKED, REFUSED, Journal
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import OPEN
-from intarsia.protocol import Assign, Centres, Columns, Describe, Failure, Gaussians, Label, Refine, StudyTerms
+from intarsia.protocol import (
+    Assign,
+    Centres,
+    Columns,
+    Describe,
+    Failure,
+    Gaussians,
+    Label,
+    MeasureStability,
+    Refine,
+    StudyTerms,
+)
 from intarsia.protocol.catalogue import requests
 from intarsia.protocol.parts import MOST_APART
 from intarsia.protocol.terms import meaning_of_term
@@ -58,6 +69,10 @@ def gaussians():
     return Gaussians(part, part, part.astype(bool), np.full(2, 0.5), np.zeros(2), np.ones(2))
 
 
+def stability(**more):
+    return MeasureStability(**{"seed": 0, "centres": centres(), "columns": UNITS} | more)
+
+
 ATTACKS = {
     "rounds in a one-shot study": (ONE_SHOT, refine(columns=None), "round is 1, and the study says 'no rounds'"),
     "more rounds": (ROUNDS, refine(round_=7), "round is 7, and the study says '1 to 6'"),
@@ -88,6 +103,10 @@ ATTACKS = {
     "min_points": (ROUNDS, refine(min_points=3), "min_points is 3, and the study says 1"),
     "crosswise": (replace(ROUNDS, crosswise=False), refine(crosswise=True), "crosswise is True"),
     "groups in rounds": (ROUNDS, Assign(groups=np.array([0, 1]), n_groups=2), "labels_by is"),
+    "stability": (ROUNDS, stability(), "stability is True, and the study says False"),
+    "stability with another seed": (replace(ROUNDS, stability=True), stability(seed=7), "seed is 7"),
+    "stability of 40 clusters": (replace(ROUNDS, stability=True), stability(centres=centres(40)), "n_clusters is 40"),
+    "stability after one shot": (ONE_SHOT, stability(columns=None), "stability is True, and the study says False"),
     "Gaussians": (ROUNDS, Label(centres=centres(), gaussians=gaussians(), columns=UNITS), "labels_by is"),
 }
 
@@ -219,6 +238,21 @@ def test_all_places_of_a_mixture_and_of_a_one_shot_study():
         assert not isinstance(late.handle(request), Failure)
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_stability_is_measured_once_and_of_the_centroids_that_rows_were_labelled_by(restarted, tmp_path):
+    journal, terms = Journal(tmp_path / "releases.jsonl"), replace(ROUNDS, stability=True)
+    first = participant(terms, journal=journal)
+    assert not isinstance(first.handle(Label(centres=centres(), columns=UNITS)), Failure)
+    again = participant(terms, journal=journal) if restarted else first
+    assert "centroids: not the same" in again.handle(stability(centres=centres(at=0.1))).message
+    assert "columns: not the same" in again.handle(stability(columns=None)).message
+    told = again.handle(stability())
+    np.testing.assert_array_equal(first.handle(stability()).scores, told.scores)  # the same again is the same answer
+    once = participant(terms)  # which was not asked for labels
+    assert not isinstance(once.handle(stability()), Failure)
+    assert "stability: another such request was answered" in once.handle(stability(centres=centres(at=0.1))).message
+
+
 def test_every_request_says_where_it_departs():
     assert all("departures" in vars(kind) for kind in requests())
 
@@ -247,6 +281,9 @@ def test_a_participant_may_refuse_rivals_and_crosswise_rounds():
         FederatedAlgorithm(n_clusters=2, max_rounds=0, scale="minmax"),
         OneShotAlgorithm(n_clusters=2, scale="robust", fidelity=True, bounding_boxes=True, force="sampled"),
         OneShotAlgorithm(n_clusters=None, scale=None),
+        FederatedAlgorithm(n_clusters=2, scale="standard", stability=True),
+        FederatedAlgorithm(n_clusters=2, scale="standard", model="mixture", stability=True),
+        OneShotAlgorithm(n_clusters=2, scale="standard", stability=True),
     ],
 )
 def test_no_request_of_an_honest_run_is_refused(algorithm, runtime):

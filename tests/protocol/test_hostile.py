@@ -38,6 +38,7 @@ from intarsia.protocol import (
     Label,
     Labelled,
     LocalSummary,
+    MeasureStability,
     Refine,
     Refinement,
     Summarize,
@@ -69,7 +70,7 @@ LONGEST, LARGEST = (
 )  # seconds of a processor and bytes that one message may take; itself it is far smaller
 MOST_TEXT = 10_000  # letters of an error
 ALGORITHMS = {
-    "federated": FederatedAlgorithm(n_clusters=2, scale="standard", n_starts=2, max_rounds=3),
+    "federated": FederatedAlgorithm(n_clusters=2, scale="standard", n_starts=2, max_rounds=3, stability=True),
     "auto": FederatedAlgorithm(n_clusters=None, scale="robust", n_starts=2, max_rounds=2, model="mixture"),
     "one_shot": OneShotAlgorithm(
         n_clusters=2, scale="minmax", n_starts=2, bounding_boxes=True, fidelity=True, labels="local"
@@ -292,6 +293,7 @@ def asked_of(moments, who, kind):
         (Refine, {"round": -1}, "round"),
         (Refine, {"seed": -(2**63)}, "seed"),
         (Refine, {"rivals": ()}, "sets"),
+        (MeasureStability, {"seed": -1}, "seed"),
         (Assign, {"groups": np.array([0, 1]), "n_groups": 2**62}, "below n_groups"),
     ],
 )
@@ -362,6 +364,9 @@ def test_nobody_has_more_rows_or_cells_than_it_said(moments):
         ("label", lambda reply: changed(reply, sizes=reply.sizes + 1000)),
         ("label", lambda reply: changed(reply, counts=reply.counts * 1e6)),
         ("assign", lambda reply: changed(reply, sizes=reply.sizes * 10**9)),
+        ("stability", lambda reply: changed(reply, scores=reply.scores + 1.5)),
+        ("stability", lambda reply: changed(reply, scores=np.full(3, 0.5))),
+        ("stability", lambda reply: changed(reply, scores=np.full(2, np.inf))),
         ("describe", lambda reply: changed(reply, moments=changed(reply.moments, count=reply.moments.count * 1e6))),
     ):
         with pytest.raises(ProtocolError, match="'gamma'"):

@@ -16,11 +16,11 @@ from intarsia.tables.frame import read_table
 
 ROWS = {"a": 211, "b": 223, "c": 227}  # more than any array of a message has entries, and no multiple of a dimension
 ALGORITHMS = {
-    "federated": FederatedAlgorithm(n_clusters=2, scale="standard", n_starts=2, max_rounds=3),
+    "federated": FederatedAlgorithm(n_clusters=2, scale="standard", n_starts=2, max_rounds=3, stability=True),
     "federated auto": FederatedAlgorithm(n_clusters=None, scale="robust", n_starts=2, max_rounds=2),
     "mixture": FederatedAlgorithm(n_clusters=2, n_starts=2, max_rounds=2, model="mixture"),
     "one shot": OneShotAlgorithm(n_clusters=2, scale="minmax", n_starts=2, bounding_boxes=True, fidelity=True),
-    "full covariance": OneShotAlgorithm(n_clusters=2, n_starts=2, density="gaussian_full"),
+    "full covariance": OneShotAlgorithm(n_clusters=2, n_starts=2, density="gaussian_full", stability=True),
     "low rank": OneShotAlgorithm(n_clusters=2, n_starts=2, density="gaussian_low_rank"),
     "discrete": OneShotAlgorithm(n_clusters=2, n_starts=2, density="discrete", n_proxies=10),
     "dirichlet": OneShotAlgorithm(n_clusters=2, n_starts=2, density="dirichlet", n_proxies=10),

@@ -25,7 +25,7 @@ from intarsia.tables.frame import read_table
 COLUMNS = {"a": "xy", "b": "yz", "c": "zxw"}  # a and b are connected without c
 NAMES = tuple(COLUMNS)
 N_ROWS = 40
-SETTINGS = {"random_state": 0, "tol": 0, "max_rounds": 6}
+SETTINGS = {"random_state": 0, "tol": 0, "max_rounds": 6, "stability": True}
 RULES = ReleasePolicy(max_rounds=None)
 
 

@@ -68,6 +68,7 @@ def expected():
 def same(run, expected):
     np.testing.assert_array_equal(run.outcome.model.values, expected.outcome.model.values)
     assert run.outcome.participants == expected.outcome.participants
+    assert run.outcome.stability == expected.outcome.stability
     for name, labels in expected.labels.items():
         assert run.labels[name] == labels
         np.testing.assert_array_equal(run.outcome.sizes[name], expected.outcome.sizes[name])

@@ -18,6 +18,7 @@ The states of Algorithm 2 (:mod:`~intarsia.coordinator.one_shot`)::
                                   (Label, if a participant described itself only now)
 
 With ``labels="local"`` the request of AskedLabels is Assign.
+In a study that measures stability, AskedStability (MeasureStability) comes before the result in both.
 """
 
 from __future__ import annotations

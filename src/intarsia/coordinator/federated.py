@@ -28,6 +28,7 @@ from intarsia.coordinator.settings import (
     OneShotSettings,
     n_local_clusters_of,
 )
+from intarsia.coordinator.stability import AskedStability, measured
 from intarsia.exceptions import ProtocolError, about
 from intarsia.protocol import Labelled, LocalSummary, Refinement, Reply, Request, Summarize
 
@@ -65,7 +66,7 @@ class AskedRefinement:
     run: Run
 
 
-State = AskedFeatures | AskedNumber | AskedSummaries | AskedRefinement | AskedLabels | AskedLikeliest
+State = AskedFeatures | AskedNumber | AskedSummaries | AskedRefinement | AskedLabels | AskedLikeliest | AskedStability
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class FederatedAlgorithm(FederatedSettings):
         roll = Roll.of(participants)
         return Step(AskedFeatures(roll), roll.ask(self.scale))
 
-    def advance(self, state: State, replies: Mapping[str, Reply]) -> Step:
+    def advance(self, state: State, replies: Mapping[str, Reply]) -> Step:  # noqa: PLR0911  (one return per state)
         """Return the next requests, or the result. Participants that are still silent are asked to describe themselves."""
         match state:
             case AskedFeatures(roll):
@@ -103,7 +104,10 @@ class FederatedAlgorithm(FederatedSettings):
                 return finish(self, replace(run, labelled=labelled, roll=run.roll.heard(replies)))
             case AskedLikeliest(run, outcome):
                 check_senders(replies, run.members.participants)
-                return finish_likeliest(run, outcome, replies_of(Labelled, replies, run.members.participants))
+                return finish_likeliest(self, run, outcome, replies_of(Labelled, replies, run.members.participants))
+            case AskedStability():
+                check_senders(replies, state.asked)
+                return measured(state, replies)
 
     def _described(self, roll: Roll) -> Step:
         members = self._agree(roll)

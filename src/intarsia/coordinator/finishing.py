@@ -13,6 +13,7 @@ from intarsia.coordinator.labelling import label_requests
 from intarsia.coordinator.members import Members
 from intarsia.coordinator.rounds import Run
 from intarsia.coordinator.settings import FederatedSettings
+from intarsia.coordinator.stability import ended
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent, Metric
 from intarsia.core.types import FloatArray
@@ -54,15 +55,15 @@ def finish(settings: FederatedSettings, run: Run) -> Step:
         step = ask_labels(settings, run)
         return replace(step, requests={name: step.requests[name] for name in latecomers}, optional=True)
     outcome = _outcome(run, settings.metric)
-    return _ask_likeliest(run, outcome) if settings.model == "mixture" else Step(result=outcome)
+    return _ask_likeliest(run, outcome) if settings.model == "mixture" else ended(settings, run.members, outcome)
 
 
-def finish_likeliest(run: Run, outcome: Outcome, labelled: Mapping[str, Labelled]) -> Step:
+def finish_likeliest(settings: FederatedSettings, run: Run, outcome: Outcome, labelled: Mapping[str, Labelled]) -> Step:
     """Return the result with the sizes of the second labelling; participants that missed it keep their labels."""
     participants, n_clusters = run.members.participants, len(outcome.model.centroids)
     sizes = sizes_of(labelled, participants, n_clusters, run.roll.n_rows)
     kept = {name: before for name, before in outcome.sizes.items() if name not in labelled}
-    return Step(result=replace(outcome, sizes=sizes | kept))
+    return ended(settings, run.members, replace(outcome, sizes=sizes | kept))
 
 
 def _ask_likeliest(run: Run, outcome: Outcome) -> Step:

@@ -36,6 +36,11 @@ def label_requests(
     }
 
 
+def centres_of(members: Members, model: GlobalModel, name: str) -> Centres:
+    """Return the centroids of a model over the features of one participant."""
+    return _centres(_wider(model, len(members.space)), members.index(name))
+
+
 def _wider(model: GlobalModel, n_features: int) -> GlobalModel:
     """Return the model with more features at the end, which are unknown."""
     if not (new := n_features - len(model.space)):

@@ -27,6 +27,7 @@ from intarsia.coordinator.local_clusters import LocalClusters, check_comparable,
 from intarsia.coordinator.members import Members, agree
 from intarsia.coordinator.roll import Roll
 from intarsia.coordinator.settings import BY_LOCAL, MAX_LOCAL_CLUSTERS, OneShotSettings, n_local_clusters_of
+from intarsia.coordinator.stability import AskedStability, ended, measured
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.densities.base import Density
 from intarsia.core.distances import Metric
@@ -78,7 +79,7 @@ class AskedLatecomers:
     roll: Roll
 
 
-State = AskedSummaries | AskedLabels | AskedLatecomers
+State = AskedSummaries | AskedLabels | AskedLatecomers | AskedStability
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,13 @@ class OneShotAlgorithm(OneShotSettings):
                 return self._summarized(replies_of(LocalSummary, replies, participants), participants)
             case AskedLabels(members, outcome, roll):
                 check_senders(replies, (*outcome.participants, *roll.silent))
-                return _labelled(members, outcome, roll.heard(replies), replies)
+                return self._labelled(members, outcome, roll.heard(replies), replies)
             case AskedLatecomers(members, outcome, roll):
                 check_senders(replies, tuple(roll.described), optional=True)
-                return Step(result=_with_latecomers(members, outcome, roll, replies))
+                return ended(self, members, _with_latecomers(members, outcome, roll, replies))
+            case AskedStability():
+                check_senders(replies, state.asked)
+                return measured(state, replies)
 
     def _summarize(self, name: str) -> Summarize:
         return Summarize(
@@ -168,6 +172,16 @@ class OneShotAlgorithm(OneShotSettings):
         best = group(local, n_groups, SearchOptions(members.masks, self.n_starts, generator))
         aggregation = Aggregation(method, best.loss, best.runner_up, best.confidence, best.n_different)
         return Grouped(best.groups, aggregation, choice)
+
+    def _labelled(self, members: Members, outcome: Outcome, roll: Roll, replies: Mapping[str, Reply]) -> Step:
+        """Return the result with sizes, or ask latecomers for labels."""
+        labelled = replies_of(Labelled, replies, outcome.participants)
+        assert outcome.coverage is not None
+        rows = dict(zip(outcome.participants, outcome.coverage.rows.tolist(), strict=True))
+        sizes = sizes_of(labelled, outcome.participants, len(outcome.model.centroids), rows)
+        all_members, roll = roll.with_latecomers(members)
+        outcome = replace(outcome, sizes=sizes, remarks=roll.remarks)
+        return ended(self, members, outcome) if all_members is members else _ask_latecomers(all_members, outcome, roll)
 
 
 def _columns_of(summary: LocalSummary) -> TableColumns:
@@ -241,17 +255,6 @@ def _assignments(outcome: Outcome, owner: IntArray) -> dict[str, Request]:
         name: Assign(groups=outcome.groups[owner == i], n_groups=n_groups)
         for i, name in enumerate(outcome.participants)
     }
-
-
-def _labelled(members: Members, outcome: Outcome, roll: Roll, replies: Mapping[str, Reply]) -> Step:
-    """Return the result with sizes, or ask latecomers for labels."""
-    labelled = replies_of(Labelled, replies, outcome.participants)
-    assert outcome.coverage is not None
-    rows = dict(zip(outcome.participants, outcome.coverage.rows.tolist(), strict=True))
-    sizes = sizes_of(labelled, outcome.participants, len(outcome.model.centroids), rows)
-    all_members, roll = roll.with_latecomers(members)
-    outcome = replace(outcome, sizes=sizes, remarks=roll.remarks)
-    return Step(result=outcome) if all_members is members else _ask_latecomers(all_members, outcome, roll)
 
 
 def _ask_latecomers(members: Members, outcome: Outcome, roll: Roll) -> Step:

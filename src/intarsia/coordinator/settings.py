@@ -45,6 +45,7 @@ class FederatedSettings:
     n_rivals: int = 3
     merge: str = "mean"
     model: str = "kmeans"
+    stability: bool = False
     metric: Metric = "euclidean"
     seed: int = 0
     n_jobs: int = 1
@@ -85,6 +86,7 @@ class FederatedSettings:
             crosswise=self.refinement != "plain",
             local_iterations=self.local_iterations,
             min_points=self.min_points,
+            stability=self.stability,
         )
 
 
@@ -110,6 +112,7 @@ class OneShotSettings:
     allow_partial: bool = False
     labels: str = BY_NEAREST
     model: str = "kmeans"
+    stability: bool = False
     metric: Metric = "euclidean"
     seed: int = 0
 
@@ -150,6 +153,7 @@ class OneShotSettings:
             shrink=self.shrink,
             n_proxies=self.n_compared,
             bounding_boxes=self.bounding_boxes,
+            stability=self.stability,
         )
 
 

@@ -29,6 +29,7 @@ N_RESAMPLES = 10
 SHARE = 0.5  # of the rows that a resample draws
 NOISE = 0.3  # of a deviation by which a row is moved
 DISSOLVED = 0.5  # a cluster with a lower Jaccard similarity did not come back (Hennig)
+_MANY_FEATURES, _MOST_ROWS = 500, 1000  # of more features, the covariance is that of so many rows
 _CLOSE_TO_1 = 0.02  # 1 − J₀ is taken to be at least this
 
 
@@ -150,7 +151,14 @@ def gaussian_like(parts: Sequence[Part], rng: np.random.Generator) -> list[Part]
         count[part.features] += part.observed.sum(axis=0)
         total[part.features] += np.where(part.observed, part.values, 0.0).sum(axis=0)
     mean = total / np.maximum(count, 1)
-    both, products = np.zeros((n_features, n_features)), np.zeros((n_features, n_features))
+    root = _few_rows(parts, mean) if n_features > _MANY_FEATURES else _root(parts, mean)
+    rows = (mean + rng.normal(size=(len(part.labels), root.shape[1])) @ root.T for part in parts)
+    return [replace(part, values=drawn[:, part.features]) for part, drawn in zip(parts, rows, strict=True)]
+
+
+def _root(parts: Sequence[Part], mean: FloatArray) -> FloatArray:
+    """Return R with R Rᵀ the covariance of the features, negative eigenvalues set to 0."""
+    both, products = np.zeros((len(mean), len(mean))), np.zeros((len(mean), len(mean)))
     for part in parts:
         centred = np.where(part.observed, part.values - mean[part.features], 0.0)
         seen = part.observed.astype(np.float64)
@@ -158,9 +166,22 @@ def gaussian_like(parts: Sequence[Part], rng: np.random.Generator) -> list[Part]
         both[at] += seen.T @ seen
         products[at] += centred.T @ centred
     values, vectors = np.linalg.eigh(products / np.maximum(both, 1))
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    rows = (mean + rng.normal(size=(len(part.labels), n_features)) @ root.T for part in parts)
-    return [replace(part, values=drawn[:, part.features]) for part, drawn in zip(parts, rows, strict=True)]
+    result: FloatArray = vectors * np.sqrt(np.maximum(values, 0.0))
+    return result
+
+
+def _few_rows(parts: Sequence[Part], mean: FloatArray) -> FloatArray:
+    """Return R with R Rᵀ about the covariance of many features: deviations of some rows, each feature in its own spread."""
+    share = min(1.0, _MOST_ROWS / sum(len(part.labels) for part in parts))
+    pieces = []
+    for part in parts:
+        some = part.of_rows(np.arange(0, len(part.labels), max(int(1 / share), 1)))
+        piece = np.zeros((len(some.labels), len(mean)))
+        piece[:, part.features] = np.where(some.observed, some.values - mean[part.features], 0.0)
+        pieces.append(piece)
+    rows = np.concatenate(pieces)
+    result: FloatArray = rows.T / np.sqrt(np.maximum((rows != 0).sum(axis=0), 1))[:, None]
+    return result
 
 
 def jaccard(before: IntArray, after: IntArray, n_clusters: int) -> FloatArray:

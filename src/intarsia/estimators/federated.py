@@ -83,6 +83,9 @@ class FederatedClustering(TableClusterer):
     model : {"kmeans", "mixture"}, default="kmeans"
         What a row belongs to: the nearest centroid, or the most likely Gaussian with independent features, which takes one
         more exchange. ``predict`` and memberships follow it. (The paper: ``"kmeans"``.)
+    stability : bool, default=False
+        Whether participants resample their own rows in the end, and say how surely their parts of each cluster come back;
+        see ``result.outcome.stability``. ``result.stability()`` measures all rows together. (The paper: False.)
     random_state : int, RandomState, Generator or None, default=None
         Seed of everything random.
     release : ReleasePolicy or mapping of participants to one, default=None
@@ -132,6 +135,7 @@ class FederatedClustering(TableClusterer):
         n_rivals: int = 3,
         merge: str = "mean",
         model: str = "kmeans",
+        stability: bool = False,
         random_state: Any = None,
         release: Any = None,
         n_jobs: int | None = None,
@@ -153,6 +157,7 @@ class FederatedClustering(TableClusterer):
         self.n_rivals = n_rivals
         self.merge = merge
         self.model = model
+        self.stability = stability
         self.random_state = random_state
         self.release = release
         self.n_jobs = n_jobs
@@ -173,6 +178,7 @@ class FederatedClustering(TableClusterer):
             n_rivals=self.n_rivals,
             merge=self.merge,
             model=self.model,
+            stability=bool(self.stability),
             metric=self.metric,
             seed=seed,
             n_jobs=effective_n_jobs(self.n_jobs),

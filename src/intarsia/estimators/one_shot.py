@@ -88,6 +88,9 @@ class OneShotClustering(TableClusterer):
     model : {"kmeans", "mixture"}, default="kmeans"
         As in :class:`FederatedClustering`, without another exchange. ``"mixture"`` needs ``labels="nearest"``. (The paper:
         ``"kmeans"``.)
+    stability : bool, default=False
+        Whether participants resample their own rows in the end, and say how surely their parts of each cluster come back;
+        see ``result.outcome.stability``. ``result.stability()`` measures all rows together. (The paper: False.)
     random_state : int, RandomState, Generator or None, default=None
         Seed of everything random.
     release : ReleasePolicy or mapping of participants to one, default=None
@@ -128,6 +131,7 @@ class OneShotClustering(TableClusterer):
         allow_partial: bool = False,
         labels: str = "nearest",
         model: str = "kmeans",
+        stability: bool = False,
         random_state: Any = None,
         release: Any = None,
         n_jobs: int | None = None,
@@ -153,6 +157,7 @@ class OneShotClustering(TableClusterer):
         self.allow_partial = allow_partial
         self.labels = labels
         self.model = model
+        self.stability = stability
         self.random_state = random_state
         self.release = release
         self.n_jobs = n_jobs
@@ -177,6 +182,7 @@ class OneShotClustering(TableClusterer):
             allow_partial=self.allow_partial,
             labels=self.labels,
             model=self.model,
+            stability=bool(self.stability),
             metric=self.metric,
             seed=seed,
         )

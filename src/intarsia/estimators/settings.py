@@ -122,6 +122,7 @@ _COMMON = {
     "random_state": Setting((whole_number(0), _GENERATOR, NONE)),
     "release": Setting((instance("a ReleasePolicy", ReleasePolicy), NONE), by_participant=True),
     "n_jobs": Setting((_JOBS, NONE)),
+    "stability": Setting((_BOOLEAN,)),
 }
 SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "federated": {

@@ -77,7 +77,7 @@ def measure(
     sizes = np.bincount(np.concatenate([part.labels[part.labels >= 0] for part in parts.values()]), minlength=k)
     if k == 1:  # one cluster always comes back
         return Stability((1.0,), (int(sizes[0]),), (1.0,), (0.0,), None, n_resamples, seed)
-    again = clone(estimator).set_params(n_clusters=k, scale=None, release=None, n_jobs=None)
+    again = clone(estimator).set_params(n_clusters=k, scale=None, release=None, n_jobs=None, stability=False)
     recluster = partial(_recluster, again, tuple(parts), model.space.names)
     run = delayed(_similarities)
     todo = tasks(n_resamples)

@@ -55,12 +55,13 @@ _REQUESTS = """
 _NO_ROWS = "no rows: names and settings"
 
 
-def later_fields(method: str) -> dict[str, list[str]]:
+def later_fields(method: str, *, stability: bool = False) -> dict[str, list[str]]:
     """Return the fields with rows behind them in replies that no preview has, because they depend on other participants."""
+    phases = (*_LATER_PHASES[method], *(("stability",) if stability else ()))
     return {
         tag_of(exchange.reply): [path for path, fact in paths_of(exchange.reply).items() if fact.rows is not None]
         for exchange in exchanges()
-        if exchange.phase in _LATER_PHASES[method]
+        if exchange.phase in phases
     }
 
 
@@ -98,7 +99,7 @@ def form_of(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]], by:
         for message in messages
     }
     fewest = f"at least {terms['release']['min_cluster_size']}"
-    for tag, paths in later_fields(terms["method"]).items():
+    for tag, paths in later_fields(terms["method"], stability=bool(requests["stability"])).items():
         leaves.setdefault(tag, dict.fromkeys(paths, fewest))
     lines.append(_LEAVES)
     for tag, rows in leaves.items():

@@ -15,11 +15,11 @@ from intarsia.core.distances import Metric
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.grouping.agglomeration import renumber
 from intarsia.core.kmeans import Fit, fit_of, lloyd, most_iterations
-from intarsia.core.mixture import Mixture, likeliest
+from intarsia.core.mixture import likeliest
 from intarsia.core.randomness import stream
 from intarsia.core.rows import Labeller, Nearest, labels_of, relabelled, sizes_of, squares_around
 from intarsia.core.types import IntArray
-from intarsia.core.units import Statistics, choose_units, own_units
+from intarsia.core.units import choose_units, own_units
 from intarsia.exceptions import (
     InputError,
     IntarsiaError,
@@ -31,8 +31,10 @@ from intarsia.exceptions import (
 )
 from intarsia.participant.choose_k import Chosen, choose_labels, highest_silhouette
 from intarsia.participant.clusterers import BuiltInKMeans, check_in_memory, clusterer_for
+from intarsia.participant.messages import mixture_of, moments_of, with_name
 from intarsia.participant.refine import CentroidSet, Round, labelled_by_nearest, refine_sets
 from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units, own_moments, units_of
+from intarsia.participant.stability import local_stability, nearest_and_told
 from intarsia.participant.summary import by_first_row, details_of
 from intarsia.privacy.audit import Audit
 from intarsia.privacy.pipeline import Pipeline
@@ -42,10 +44,11 @@ from intarsia.protocol import (
     Describe,
     Description,
     Failure,
-    Gaussians,
     Label,
     Labelled,
+    LocalStability,
     LocalSummary,
+    MeasureStability,
     Moments,
     Refine,
     Refinement,
@@ -143,7 +146,7 @@ class Participant:
             return self._pipeline.release(request, answer)
         except IntarsiaError as error:
             self.last_error = error
-            failure = Failure(error=type(error).__name__, message=_with_name(self.name, error))
+            failure = Failure(error=type(error).__name__, message=with_name(self.name, error))
         except Exception as error:  # noqa: BLE001  (the text of another library's error may contain values)
             self.last_error = error
             kind, what = type(error).__name__, type(request).__name__
@@ -187,7 +190,7 @@ class Participant:
         table, moments = self._table, None
         if request.scale is not None:
             numbers = FeatureSpace(rows.names).index(table.names)
-            moments = _moments(rows.statistics(request.scale), numbers)
+            moments = moments_of(rows.statistics(request.scale), numbers)
         return Description(features=table.names, levels=table.levels, n_rows=len(table), moments=moments)
 
     def _summarize(self, request: Summarize, rows: HeldRows) -> Reply:
@@ -233,7 +236,7 @@ class Participant:
         units, moments = own_units(kinds), None
         if scale is not None:
             statistics = rows.statistics(scale)
-            moments, units = _moments(statistics), choose_units(statistics, scale, kinds)
+            moments, units = moments_of(statistics), choose_units(statistics, scale, kinds)
         return units_of(units.shift, units.scale), moments
 
     def _cluster(self, rows: HeldRows, units: Units | None, request: Summarize) -> tuple[Fit, float | None]:
@@ -345,7 +348,7 @@ class Participant:
         near = Nearest(rows, centres, extent, self._metric)
         label: Labeller = near.labels
         if request.gaussians is not None:
-            mixture, varies = _mixture(request.gaussians, centres), extent.varies
+            mixture, varies = mixture_of(request.gaussians, centres), extent.varies
 
             def label(piece: Any, /) -> IntArray:
                 return likeliest(mixture, piece.cells.T + rows.offset, piece.observed, varies)
@@ -372,29 +375,23 @@ class Participant:
         self._labels = relabelled(last.assigned, request.groups)
         return Labelled(sizes=sizes_of(relabelled(last.counted, request.groups), request.n_groups))
 
+    def _stability(self, request: MeasureStability, rows: HeldRows) -> Reply:
+        centroids = CentroidSet.received(request.centres, len(rows.names), self._most_centres)
+
+        def tell(labels: IntArray, whole: Labelling) -> IntArray:
+            return self._tell(labels, rows, request.columns, whole).rows
+
+        labels, told = nearest_and_told(rows, centroids, self._metric, tell if self._audit.is_active else None)
+        sample, fewest = self._sample(rows, self._units(request.columns)), self._suppression.fewest
+        scores = local_stability(sample, labels[rows.drawn], told, fewest, request.seed, self.name)
+        return LocalStability(scores=scores, fewest=fewest)
+
     handlers: ClassVar[dict[type[Request], Handler]] = {
         Describe: _describe,
         Summarize: _summarize,
         Refine: _refine,
         Label: _label,
         Assign: _assign,
+        MeasureStability: _stability,
     }
     """The function that answers each kind of request. That of a registered exchange is added here."""
-
-
-def _mixture(sent: Gaussians, centres: MaskedCentroids) -> Mixture:
-    sent.check(*centres.values.shape)
-    seen = sent.seen.astype(np.bool_)
-    return Mixture(sent.means, sent.variances, sent.variances, seen, sent.weights, sent.overall, sent.width)
-
-
-def _moments(s: Statistics, features: IntArray | slice = slice(None)) -> Moments:
-    """Return the statistics of some features as a message carries them."""
-    low, high, quantiles = (None if part is None else part[..., features] for part in (s.low, s.high, s.quantiles))
-    count, mean, m2 = s.count[features], s.mean[features], s.m2[features]
-    return Moments(count=count, mean=mean, m2=m2, low=low, high=high, quantiles=quantiles)
-
-
-def _with_name(name: str, error: IntarsiaError) -> str:
-    text = str(error)
-    return text if repr(name) in text else f"participant {name!r}: {text}"

@@ -10,6 +10,7 @@ from intarsia.protocol.failure import Failure
 from intarsia.protocol.label import Assign, Label, Labelled
 from intarsia.protocol.parts import Centres, Columns, Gaussians, Moments
 from intarsia.protocol.refine import MOST_SETS, Refine, Refined, Refinement
+from intarsia.protocol.stability import LocalStability, MeasureStability
 from intarsia.protocol.summarize import MOST_LOCAL_CLUSTERS, LocalSummary, Summarize
 from intarsia.protocol.terms import StudyTerms
 from intarsia.protocol.wire import Array, Exchange, Message, Reply, Request, encode, tag_of
@@ -30,7 +31,9 @@ __all__ = [
     "Gaussians",
     "Label",
     "Labelled",
+    "LocalStability",
     "LocalSummary",
+    "MeasureStability",
     "Message",
     "Moments",
     "Refine",

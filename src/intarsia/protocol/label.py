@@ -10,7 +10,7 @@ import numpy as np
 from intarsia.exceptions import ProtocolError
 from intarsia.protocol.checks import MOST_ROWS, are_sizes, check_centroids, check_values, is_bounded, require
 from intarsia.protocol.facts import Fact, count
-from intarsia.protocol.parts import Centres, CommonColumns, Gaussians, key_of
+from intarsia.protocol.parts import Centres, CommonColumns, Gaussians, key_of, key_of_centres
 from intarsia.protocol.terms import GROUPED, LIKELIEST, StudyTerms, departure
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
@@ -38,8 +38,11 @@ class Label(Request, frozen=True, tag="query.label"):
         return _PLACE if self.gaussians is None else f"{_PLACE} by Gaussians"
 
     def shared(self, terms: StudyTerms) -> Mapping[str, int | str]:
-        """K, units and levels are the same in all requests."""
-        return {"n_clusters": len(self.centres.values), "columns": key_of(self.columns)} if terms.in_rounds else {}
+        """K, units and levels are the same in all requests; stability is asked about the same centroids."""
+        centroids = {"centroids": key_of_centres(self.centres)} if terms.stability else {}
+        if not terms.in_rounds:
+            return centroids
+        return {"n_clusters": len(self.centres.values), "columns": key_of(self.columns), **centroids}
 
 
 class Assign(Request, frozen=True, tag="query.assign"):

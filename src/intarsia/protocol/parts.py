@@ -200,6 +200,12 @@ def key_of(columns: Columns | None) -> str:
     return sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()[:16]
 
 
+def key_of_centres(centres: Centres) -> str:
+    """Return a short text by which the same centroids are recognised."""
+    parts = (centres.values, centres.known, centres.low, centres.high)
+    return sha256(b"".join(sha256(pack_array(part).data).digest() for part in parts)).hexdigest()[:16]
+
+
 def check_scale(scale: str | None) -> None:
     """The name of common units must be known."""
     require(scale in SCALES, f"scale must be one of {SCALES}")

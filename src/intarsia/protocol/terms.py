@@ -44,6 +44,9 @@ class StudyTerms:
     shrink: Annotated[bool, Fact("whether variances and correlations of densities are shrunk")] = True
     n_proxies: Annotated[int, Fact("points that measure how well a density fits; 0: not measured")] = 0
     bounding_boxes: Annotated[bool, Fact("whether smallest and largest values of local clusters are asked for")] = False
+    stability: Annotated[bool, Fact("whether the stability of each cluster is asked for, once, after the labels")] = (
+        False
+    )
 
     @property
     def in_rounds(self) -> bool:

@@ -1,0 +1,32 @@
+"""Parts of messages, from and to what a participant computes with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.mixture import Mixture
+from intarsia.core.types import IntArray
+from intarsia.core.units import Statistics
+from intarsia.exceptions import IntarsiaError
+from intarsia.protocol import Gaussians, Moments
+
+
+def mixture_of(sent: Gaussians, centres: MaskedCentroids) -> Mixture:
+    """Return the Gaussians that a request contains."""
+    sent.check(*centres.values.shape)
+    seen = sent.seen.astype(np.bool_)
+    return Mixture(sent.means, sent.variances, sent.variances, seen, sent.weights, sent.overall, sent.width)
+
+
+def moments_of(s: Statistics, features: IntArray | slice = slice(None)) -> Moments:
+    """Return the statistics of some features as a message carries them."""
+    low, high, quantiles = (None if part is None else part[..., features] for part in (s.low, s.high, s.quantiles))
+    count, mean, m2 = s.count[features], s.mean[features], s.m2[features]
+    return Moments(count=count, mean=mean, m2=m2, low=low, high=high, quantiles=quantiles)
+
+
+def with_name(name: str, error: IntarsiaError) -> str:
+    """Return the text of an error with the name of the participant."""
+    text = str(error)
+    return text if repr(name) in text else f"participant {name!r}: {text}"
