@@ -172,7 +172,7 @@ def test_one_lazy_table_is_a_table():
 
 @pytest.mark.parametrize("method", ["federated", "one_shot"])
 def test_more_clusters_than_local_ones(method):
-    with pytest.raises(ex.TooFewClustersError, match="9 global clusters .* only 4 local.*at most 4"):
+    with pytest.raises(ex.TooFewClustersError, match="9 global clusters .* at most 4 local.*at most 4"):
         intarsia.cluster({"a": table(), "b": table("yz")}, 9, method=method, n_local_clusters=2, random_state=0)
 
 
@@ -232,3 +232,21 @@ def test_the_tree_in_the_docstring_is_the_tree():
     names = [name for name in vars(ex) if isinstance(getattr(ex, name), type)]
     assert all(name in ex.__doc__ for name in names)
     assert all(issubclass(getattr(ex, name), ex.IntarsiaError | ex.IntarsiaWarning) for name in names)
+
+
+@pytest.mark.parametrize("method", ["federated", "one_shot"])
+def test_more_clusters_than_rows_for_them_fail_before_anything_is_clustered(method):
+    rng = np.random.default_rng(0)
+    tables = {name: pd.DataFrame(rng.normal(size=(21, 2)), columns=["x", "y"]) for name in "ab"}
+
+    def fit(k, **settings):
+        return intarsia.cluster(tables, k, method=method, random_state=0, n_starts=1, **settings).n_clusters
+
+    with pytest.raises(
+        ex.TooFewClustersError, match=r"at most 20 local clusters: 'a \(21 rows: 10\)', 'b .*Hint: .*at most 20"
+    ):
+        fit(21)
+    with pytest.raises(ex.TooFewClustersError, match="at most 8 local clusters"):
+        fit(9, n_local_clusters=4)
+    assert fit(20) == 20  # the hint is true
+    assert fit(11) == 11  # more than the pairs of rows of any participant

@@ -25,6 +25,7 @@ from intarsia.protocol import (
     Describe,
     Description,
     Failure,
+    Label,
     Labelled,
     LocalSummary,
     Refine,
@@ -140,6 +141,23 @@ def test_after_a_restart_a_participant_knows_its_clusters_of_this_run_and_no_oth
     assert isinstance(Site("a", kit, "f" * 16).answer(assign), Failure)
     with pytest.raises(ProtocolError):
         Site("a", kit, "../../etc")
+
+
+def test_labels_by_centroids_need_no_earlier_request_and_repeat_after_a_restart(kit):
+    write_study(kit, replace(ONE_SHOT, settings={**ONE_SHOT.settings, "labels": "nearest"}))
+    ends = np.array([[0.0, 0.0], [9.0, 9.0]])
+    centres = Centres(values=ends, known=ends >= 0, low=ends[0], high=ends[1])
+    label = encode(Label(centres=centres, columns=None, spread=False))
+    first = Site("a", kit, RUN)
+    first.answer(encode(summarize()))
+    reply = first.answer(label)
+    assert reply.counts is None
+    assert reply.squares is None
+    assert reply.sizes.sum() == 40
+    kept = (kit / "labels.csv").read_text()
+    (kit / "labels.csv").unlink()
+    assert encode(Site("a", kit, RUN).answer(label)) == encode(reply)
+    assert (kit / "labels.csv").read_text() == kept
 
 
 def test_a_site_refuses_a_reply_that_is_larger_than_one_message(kit):

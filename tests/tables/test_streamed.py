@@ -283,7 +283,7 @@ def test_a_site_serves_a_stored_table(tmp_path):
     frame.to_parquet(tmp_path / "data.parquet", index=False)
     (tmp_path / "local").mkdir()
     write_settings(tmp_path / "local", LocalSettings(str(tmp_path / "data.parquet"), id_column="patient"))
-    agreed = {"scale": "standard", "n_local_clusters": K, "density": "gaussian_diagonal"}
+    agreed = {"scale": "standard", "n_local_clusters": K, "density": "gaussian_diagonal", "labels": "local"}
     write_study(tmp_path, Study("s", ("a", "b"), "one_shot", K, settings=agreed))
     site = Site("a", tmp_path, "0123456789abcdef")
     request = Summarize(

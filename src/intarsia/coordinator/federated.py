@@ -26,6 +26,8 @@ from intarsia.coordinator.settings import (
     NUMBER_DENSITY,
     FederatedSettings,
     OneShotSettings,
+    check_rows,
+    most_local_clusters,
     n_local_clusters_of,
 )
 from intarsia.coordinator.stability import AskedStability, measured
@@ -111,8 +113,15 @@ class FederatedAlgorithm(FederatedSettings):
 
     def _described(self, roll: Roll) -> Step:
         members = self._agree(roll)
+        self._check_rows(roll.n_rows)
         state = AskedNumber(members, roll) if self.n_clusters is None else AskedSummaries(members, roll)
         return Step(state, _summarize(self, members) | roll.ask(self.scale))
+
+    def _check_rows(self, n_rows: Mapping[str, int]) -> None:
+        """Raise an error before anything is clustered if there are too few rows; own clusterers may find single rows."""
+        fixed = {name: n_local_clusters_of(self, name) for name in n_rows}
+        most = {name: most_local_clusters(rows, fixed[name], any_size=True) for name, rows in n_rows.items()}
+        check_rows(self.n_clusters, n_rows, most)
 
     def _agree(self, roll: Roll) -> Members:
         columns = {name: roll.columns(name) for name in roll.described}

@@ -10,9 +10,10 @@ from typing import Any
 from intarsia.core.densities.base import family_of
 from intarsia.core.distances import Metric
 from intarsia.core.grouping.linkages import FORCE, OF_POINTS
+from intarsia.exceptions import TooFewClustersError, quote
 from intarsia.protocol import MOST_LOCAL_CLUSTERS, MOST_SETS, StudyTerms
 from intarsia.protocol.parts import MOST_CENTRES
-from intarsia.protocol.terms import FEDERATED, GROUPED, LIKELIEST, NEAREST, ONE_SHOT, LocalNumber
+from intarsia.protocol.terms import FEDERATED, GROUPED, LIKELIEST, NEAREST, ONE_SHOT, SILHOUETTE, LocalNumber
 
 MODELS = ("kmeans", "mixture")
 BY_NEAREST, BY_LOCAL = LABELS = ("nearest", "local")
@@ -155,6 +156,27 @@ class OneShotSettings:
             bounding_boxes=self.bounding_boxes,
             stability=self.stability,
         )
+
+
+def check_rows(n_clusters: int | None, n_rows: Mapping[str, int], most: Mapping[str, int]) -> None:
+    """Raise a TooFewClustersError if participants with so many rows cannot have K local clusters in all."""
+    if n_clusters is None or n_clusters <= (total := sum(most.values())):
+        return
+    each = quote([f"{name} ({rows} rows: {most[name]})" for name, rows in n_rows.items()])
+    raise TooFewClustersError(
+        f"{n_clusters} global clusters were requested, but all participants together can have at most {total} local "
+        f"clusters: {each}. Hint: ask for at most {total} clusters, or for more local ones (n_local_clusters)."
+    )
+
+
+def most_local_clusters(n_rows: int, fixed: LocalNumber, *, any_size: bool = False) -> int:
+    """Return how many local clusters a participant can have: of two rows each unless their number is fixed.
+
+    ``any_size`` says that they may have single rows, as those of another clusterer than the built-in one may.
+    """
+    if isinstance(fixed, int):
+        return min(fixed, n_rows)
+    return n_rows if any_size else max(1, n_rows - 1 if fixed == SILHOUETTE else n_rows // 2)
 
 
 def n_local_clusters_of(settings: FederatedSettings | OneShotSettings, name: str) -> LocalNumber:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from intarsia.coordinator import Algorithm
 from intarsia.coordinator.columns import check_connected
+from intarsia.coordinator.settings import check_rows, most_local_clusters
 from intarsia.core.distances import Metric
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.randomness import draw_seed
@@ -167,11 +168,17 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     def _check_tables(self, tables: Mapping[Hashable, AnyTable], names_of: Mapping[str, Sequence[str]]) -> None:
         if not getattr(self, "allow_partial", False):
             check_connected(names_of)
-        n_rows = sum(len(table) for table in tables.values())
-        if self._known_k is not None and self._known_k > n_rows:
+        n_rows = {str(key): len(table) for key, table in tables.items()}
+        total = sum(n_rows.values())
+        if self._known_k is not None and self._known_k > total:
             raise TooFewRowsError(
-                f"n_clusters={self._known_k} is more than the number of rows (n_samples={n_rows}). Hint: ask for fewer."
+                f"n_clusters={self._known_k} is more than the number of rows (n_samples={total}). Hint: ask for fewer."
             )
+        if len(tables) > 1:  # with one table, local clusters are the clusters
+            fixed, local = (for_each(getattr(self, name), list(tables), name) for name in ("n_local_clusters", "local"))
+            any_size = {name: not isinstance(one, str | None) for name, one in local.items()}
+            most = {name: most_local_clusters(n_rows[name], fixed[name], any_size=any_size[name]) for name in n_rows}
+            check_rows(self._known_k, n_rows, most)
 
     def _runtime(self, tables: dict[Hashable, AnyTable], algorithm: Algorithm) -> AbstractContextManager[Any]:
         """Return the runtime with a participant for each table, in this process or in several."""

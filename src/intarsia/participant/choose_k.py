@@ -39,8 +39,8 @@ def choose_labels(
     If the number of global clusters is unknown, silhouettes are compared with those of tables without structure
     (:func:`clearest_number`). If it is known (``expected``), a participant need not have rows of all global clusters, but
     too few local clusters are worse than too many: it uses ``expected`` unless one of these clusters has no structure of its
-    own and fewer clusters are all clear. Rows without any structure form ``expected`` clusters if there are at least two
-    rows for each, and a single cluster otherwise.
+    own and fewer clusters are all clear. If there are fewer than two rows for each, it uses as many clusters as there are
+    pairs of rows.
     """
     prepared, used = clusterer.missing.prepared(rows)
     most = min(most, len(used) // 2)  # a cluster has at least two rows
@@ -93,25 +93,23 @@ def _threads() -> Any:
 
 def _up_to(clusterer: Clusterer, rows: Sample, expected: int, most: int, rng: np.random.Generator) -> Chosen:
     """Return the expected number of clusters, or fewer if these are clearer."""
-    if most < expected:
-        labels = np.zeros(rows.n_rows, dtype=np.intp)
-    else:
-        labels = clusterer.cluster(rows, expected, rng)
-        if rows.n_rows > 2 * FEWER_ROWS:  # nearly always a small sample is enough
-            clarity = float(of_sample(rows, labels, rng, FEWER_ROWS).min())
-            if clarity > CLEAR_ENOUGH:
-                return Chosen(labels, clarity)
+    expected = max(min(expected, most), 1)
+    labels = clusterer.cluster(rows, expected, rng)
+    if rows.n_rows > 2 * FEWER_ROWS:  # nearly always a small sample is enough
+        clarity = float(of_sample(rows, labels, rng, FEWER_ROWS).min())
+        if clarity > CLEAR_ENOUGH:
+            return Chosen(labels, clarity)
     clarity = float(of_sample(rows, labels, rng).min())
     if clarity > NO_STRUCTURE:
         return Chosen(labels, clarity)
     part, steps = _part(rows, rng), 0
-    for k in range(min(most, expected - 1), 1, -1):
+    for k in range(expected - 1, 1, -1):
         if (steps := steps + k * part.cells.size) > MOST_STEPS:
             break
         fewer = clusterer.cluster(part, k, rng, N_INIT if part is rows else PART_INIT)
         if (clarity_of_fewer := float(of_sample(part, fewer, rng).min())) > CLEAR:
             return Chosen(fewer if part is rows else clusterer.cluster(rows, k, rng), clarity_of_fewer)
-    return Chosen(labels, clarity if most >= expected > 1 else None)
+    return Chosen(labels, clarity if expected > 1 else None)
 
 
 def _part(rows: Sample, rng: np.random.Generator) -> Sample:
