@@ -11,6 +11,7 @@ from experiments.choosing_k import CASES, K_WAYS, true_number
 from experiments.figures import BOLD, Results, paired, pick, table
 from experiments.measuring import FEDERATED, ONE_SHOT
 from experiments.random_layouts import LAYOUT, RANDOM
+from experiments.seeds_of_k import seeds_sentence
 from experiments.splits import LAYOUTS
 from experiments.studies import SEPARATIONS, STUDIES
 
@@ -164,7 +165,8 @@ def how_sure(rows: Results) -> str:
         found = [off_by(rows, names, way) for way in ways]
         if all(map(len, found)):
             shown.append(f"{words} {' and '.join(f'{np.mean(off == 0):.0%}' for off in found)}")
-    return f"The chosen K is the true one ({' and '.join(ways)}): {'; '.join(shown)}." if shown else NOTHING
+    said = f"The chosen K is the true one ({' and '.join(ways)}): {'; '.join(shown)}." if shown else ""
+    return (said + seeds_sentence(rows)).strip() or NOTHING
 
 
 QUESTIONS = {
@@ -206,7 +208,8 @@ def _where(ahead: list[Gap], of: int) -> str:
 
 FAMILIES = {  # what the name of a study begins with, and what it is called
     "Random": "random columns", "QMNIST": "QMNIST 0/3/7", "Missing values in QMNIST": "QMNIST 0/3/7", "HAR": "HAR",
-    "Missing values in HAR": "HAR", "DIM": "DIM-sets", "Gaussian": "Gaussian clusters", "K of": "choice of K",
+    "Missing values in HAR": "HAR", "DIM": "DIM-sets", "Gaussian": "Gaussian clusters",
+    "K of": "choice of K", "Seeds of K": "choice of K by seed",
     "Rates": "rates of assumptions", "Linkages": "linkages", "Exponents": "exponents",
 }  # fmt: skip
 

@@ -43,42 +43,50 @@ def standard(split: Split) -> Split:
     return Split(X, split.truth, split.participant, split.masks, split.feature_names)
 
 
-def _six(X: np.ndarray, truth: np.ndarray, names: tuple[str, ...], rng: np.random.Generator) -> Split:
+def random_split(
+    X: np.ndarray, truth: np.ndarray, names: tuple[str, ...], rng: np.random.Generator, n: int = PARTICIPANTS
+) -> Split:
+    """At most 2,000 random rows over ``n`` participants of unequal size with 70 % of the columns each."""
     rows = rng.permutation(len(X))[:ROWS]
-    masks = mask_features(X.shape[1], PARTICIPANTS, layout=LAYOUT, share=SHARE, random_state=rng)
-    owner = partition(len(rows), PARTICIPANTS, sizes="unequal", random_state=rng)
+    masks = mask_features(X.shape[1], n, layout=LAYOUT, share=SHARE, random_state=rng)
+    owner = partition(len(rows), n, sizes="unequal", random_state=rng)
     return Split.of(X[rows], truth[rows], owner, masks, names)
 
 
 def random_har(_: str, seed: int) -> Case:
     """HAR, 2,000 windows of all six activities, 561 columns, in standard units."""
     data = fetch_har(561, ACTIVITIES)
-    return Case(standard(_six(data.X, data.truth, data.feature_names, np.random.default_rng([seed, 6]))))
+    return Case(standard(random_split(data.X, data.truth, data.feature_names, np.random.default_rng([seed, 6]))))
 
 
 def random_qmnist(_: str, seed: int) -> Case:
     """QMNIST, 2,000 images of all ten digits, 784 pixels from 0 to 1, which share one unit."""
     data = fetch_qmnist(tuple(range(10)))
-    return Case(_six(data.X, data.truth, data.feature_names, np.random.default_rng([seed, 10])))
+    return Case(random_split(data.X, data.truth, data.feature_names, np.random.default_rng([seed, 10])))
 
 
 def random_cancer(_: str, seed: int) -> Case:
     """Breast cancer (Wisconsin), 569 tumours, 30 columns, in standard units."""
     data = load_breast_cancer()
     names = tuple(map(str, data.feature_names))
-    return Case(standard(_six(data.data, data.target, names, np.random.default_rng([seed, 2]))))
+    return Case(standard(random_split(data.data, data.target, names, np.random.default_rng([seed, 2]))))
 
 
 def random_hospitals(_: str, seed: int) -> Case:
-    """Four hospitals with their own rows and a random 70 % of their own columns, in standard units.
+    """Four hospitals with their own rows and a random 70 % of their own columns, in standard units."""
+    return Case(standard(hospitals_split(seed)))
 
-    Drawn until every column has a hospital and the hospitals are connected.
+
+def hospitals_split(seed: int | None) -> Split:
+    """The hospitals in their own units, with all their columns if there is no seed.
+
+    With a seed, columns are drawn until every column has a hospital and the hospitals are connected.
     """
     tables, diagnosis = load_heart_disease()
     names = tuple(dict.fromkeys(column for table in tables.values() for column in table))
     own = np.array([[column in table for column in names] for table in tables.values()])
-    rng = np.random.default_rng([seed, 4])
-    masks = np.zeros(own.shape, dtype=bool)
+    masks = own.copy() if seed is None else np.zeros(own.shape, dtype=bool)
+    rng = np.random.default_rng([seed or 0, 4])
     while not (masks.any(axis=0).all() and is_connected(masks)):
         masks[:] = False
         for mask, has in zip(masks, own, strict=True):
@@ -89,7 +97,7 @@ def random_hospitals(_: str, seed: int) -> Case:
         for table, n in zip(tables.values(), sizes, strict=True)
     ]
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    return Case(standard(Split.of(np.vstack(rows), np.concatenate([*diagnosis.values()]), owner, masks, names)))
+    return Split.of(np.vstack(rows), np.concatenate([*diagnosis.values()]), owner, masks, names)
 
 
 class Data(NamedTuple):
@@ -113,8 +121,12 @@ RANDOM = {
         "pixels from 0 to 1 as they are",
         MINUTES,
     ),
-    "Random columns: breast cancer": Data(random_cancer, 2, "scikit-learn's load_breast_cancer", STANDARD, {}),
-    "Random columns: hospitals": Data(random_hospitals, 2, "the package's UCI Heart Disease", STANDARD, {STEPMIX: 10}),
+    "Random columns: breast cancer": Data(
+        random_cancer, 2, "scikit-learn's load_breast_cancer", STANDARD, {STEPMIX: 10, OPIMC: 10}
+    ),
+    "Random columns: hospitals": Data(
+        random_hospitals, 2, "the package's UCI Heart Disease", STANDARD, {STEPMIX: 10, OPIMC: 10}
+    ),
 }
 
 

@@ -31,6 +31,7 @@ from experiments.questions import GRID, PAPERS, behind, first_screen, number_par
 from experiments.random_layouts import RANDOM
 from experiments.random_tables import random_bars, random_tables
 from experiments.rates import ALL_TRIPLETS, BY_IMPORTANCE_TOO, BY_NUMBER, RATES, TESTED, rates_of
+from experiments.seeds_of_k import seeds_table
 from experiments.splits import LAYOUTS
 from experiments.studies import SEPARATIONS, STUDIES
 
@@ -71,7 +72,7 @@ def write(folder: Path) -> Path:
         "ahead": ahead, "never": never_tried, "bars": bars, "nobody": nobody_table, "times": times_table,
         "order": order_table, "rates": rates_table, "by_number": by_number_table,
         "perfect": perfect_table, "misses": misses, "truth": truth_table,
-        "mixture": mixture_table, "number": number_table, "cloud": cloud_table,
+        "mixture": mixture_table, "number": number_table, "cloud": cloud_table, "seeds_of_k": seeds_table,
         "grid": grid_table, "planted": planted_table, "linkages": linkage_table, "exponents": exponent_table,
     }  # fmt: skip
     text = TEMPLATE.read_text(encoding="utf-8")

@@ -26,6 +26,7 @@ from experiments.measuring import (
 from experiments.missing_values import MISSING_VALUES, measure_missing_values
 from experiments.random_layouts import LAYOUT, RANDOM, RANDOM_WAYS, measure_random
 from experiments.rates import BY_NUMBER, RATE_WAYS, measure_rates, rates_case, rates_of
+from experiments.seeds_of_k import FIRST, SEED_WAYS, SEEDS, SEEDS_OF_K, measure_seeds
 from experiments.splits import (
     DIM_FILE,
     HAR_FILE,
@@ -104,6 +105,13 @@ def _rates(name: str, k: int, tried: tuple[str, ...]) -> Study:
     return Study(rates_of(name), k, case, FILES[name], tried, splits=30, first=NEVER_SEEN, measure=measure_rates)
 
 
+def _seeds(name: str) -> Study:
+    return Study(
+        name, 0, lambda _, __: SEEDS_OF_K[name], "the package or scikit-learn", SEED_WAYS,
+        splits=SEEDS, first=FIRST, measure=measure_seeds, layouts=(LAYOUT,), more=True,
+    )  # fmt: skip
+
+
 def _random(name: str) -> Study:
     data = RANDOM[name]
     return Study(
@@ -147,6 +155,7 @@ STUDIES = {
             splits=10, measure=measure_missing_values, more=True,
         ),
         *(_number(name) for name in CASES),
+        *(_seeds(name) for name in SEEDS_OF_K),
         *(_rates(name, k, tried) for name, k, tried in (
             ("DIM-set 128", 16, tuple(way for way in RATE_WAYS if way not in BY_NUMBER)),
             ("HAR", 2, RATE_WAYS),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments import questions, random_tables, render, store
+from experiments import questions, random_tables, render, seeds_of_k, store
 from experiments.__main__ import check_ways, missing, one_split
 from experiments.baselines import BASELINES, CENTRALISED, MASKED_LLOYD
 from experiments.linkages import LINKAGES, Clusters, merged_with, merges
@@ -220,6 +220,27 @@ def test_the_first_screen_answers_five_questions_from_the_results(results):
     assert "The chosen K is the true one (one-shot and federated): one cloud 50% and 50%." in page
 
 
+def test_how_often_the_chosen_k_is_the_same_is_said(results):
+    name = "Seeds of K: wine"
+    figures = {"federated, one split": (3, 3, 4), "federated, other splits": (3, 2, 4)}
+    for way, numbers in figures.items():
+        store.append(name, [made(name, "random", 1000 + s, way, n_clusters=k) for s, k in enumerate(numbers)])
+    rows = {study: store.read(study) for study in STUDIES}
+    assert "| wine | 3 | federated, one split | 3 (2 times), 4 (1 times) | 2 of 3 |" in seeds_of_k.seeds_table(rows)
+    assert questions.how_sure(rows) == "Over seeds, federated: wine K = 3 with 2 of 3."
+
+
+def test_seeds_of_k_take_one_split_or_another():
+    maker = seeds_of_k.MAKERS["wine"]
+    assert (maker(None).participant == maker(1000).participant).all()
+    assert (maker(1000).participant != maker(1001).participant).any()
+    hospitals = seeds_of_k.MAKERS["hospitals"]
+    assert hospitals(None).masks.sum() == 43
+    assert hospitals(1).masks.sum() == 31
+    rows = dict(seeds_of_k.measure_seeds(maker, 0, 1000, ["one-shot, one split"]))
+    assert rows["one-shot, one split"]["n_clusters"] >= 1
+
+
 def test_promises_about_random_columns_are_checked(results):
     name = "Random columns: hospitals"
     figures = {FEDERATED: (0.5, 1.004, 1.0), MASKED_LLOYD: (0.5, 1.0, 3.0), MEAN: (0.6, 1.2, 0.5)}
@@ -248,7 +269,7 @@ def test_promises_about_random_columns_are_checked(results):
 
 def test_seeds_for_choosing_and_for_reporting_are_named():
     said = questions.seeds({})
-    assert "| random columns, QMNIST 0/3/7 | 1000 to 1099 | below 1000 |" in said
+    assert "| random columns, QMNIST 0/3/7, choice of K by seed | 1000 to 1099 | below 1000 |" in said
 
 
 def test_promises_that_do_not_hold_are_said_not_to(results):
