@@ -24,6 +24,7 @@ from .results.rates import local_purity as local_purity
 from .results.rates import merged_order_rate as merged_order_rate
 from .results.rates import order_preservation_rate as order_preservation_rate
 from .results.rates import proxy_order_rate as proxy_order_rate
+from .results.stability import Stability as Stability
 from .tables import Source as Source
 from .tables import register_source as register_source
 from .tables import scan_parquet as scan_parquet

@@ -107,6 +107,17 @@ def test_check_says_yes_and_no(folder):
     assert "60 different" in ids["participants"]["a"]["unusable"]["patient"]
 
 
+def test_fit_shows_and_keeps_the_stability_of_clusters(folder, tmp_path):
+    done = inside(
+        "fit", "a.csv", "b.parquet", "-x", "patient", "-k", 2, "--stability", "-o", tmp_path / "s", where=folder
+    )
+    assert "stability 1.00, smallest " in done.stdout or "stability 0.9" in done.stdout
+    assert "cluster  rows  stability  jaccard  dissolved" in done.stdout
+    assert json.loads((tmp_path / "s" / "run.json").read_text())["stability"]["cluster"] == [0, 1]
+    assert intarsia.load(tmp_path / "s" / "model.intarsia").outcome.stability.smallest > 0.75
+    assert "Clusters come back when rows are resampled" in (tmp_path / "s" / "report.html").read_text()
+
+
 def test_slips_of_the_pen_are_named(folder, tmp_path):
     typo = inside("fit", *FILES, "-k", 2, "-x", "pateint", "--id", "patient", "-o", tmp_path / "s", where=folder, rc=1)
     assert "'pateint'" in typo.stderr
