@@ -161,7 +161,7 @@ class FeatureNameWarning(IntarsiaWarning):
 
 
 class UnitsWarning(IntarsiaWarning):
-    """Some features reach so much farther than others that they decide alone."""
+    """A feature reaches so much farther than others that it decides alone, or a column may be in other units."""
 
 
 def about(participant: str, error: IntarsiaError) -> IntarsiaError:

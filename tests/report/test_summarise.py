@@ -206,7 +206,8 @@ def test_a_column_in_other_units_is_pointed_out(other):
     finding = _findings(intarsia.cluster(tables, 3, random_state=0))["Columns mean the same everywhere"]
     assert finding.state is State.GOOD
     tables["b"]["f"] = other(tables["b"]["f"])
-    finding = _findings(intarsia.cluster(tables, 3, random_state=0))["Columns mean the same everywhere"]
+    with pytest.warns(intarsia.exceptions.UnitsWarning, match="'f' at 'b'"):
+        finding = _findings(intarsia.cluster(tables, 3, random_state=0))["Columns mean the same everywhere"]
     assert (finding.state, "'f'" in finding.seen, "'b'" in finding.seen) == (State.BAD, True, True)
 
 
@@ -215,8 +216,10 @@ def test_cholesterol_in_other_units_is_pointed_out_and_real_hospitals_are_not():
     about = "Columns mean the same everywhere"
     assert _findings(intarsia.cluster(tables, 2, random_state=0))[about].state is State.GOOD
     tables["hungary"]["chol"] /= 38.67
-    finding = _findings(intarsia.cluster(tables, 2, random_state=0))[about]
+    with pytest.warns(intarsia.exceptions.UnitsWarning, match="'chol' at 'hungary'.*multiply by 38.67 there"):
+        finding = _findings(intarsia.cluster(tables, 2, random_state=0))[about]
     assert (finding.state, "'chol' averages 6.49 at 'hungary'" in finding.seen) == (State.BAD, True)
+    assert "(cholesterol in mmol/l and mg/dl, multiply by 38.67 there)" in finding.seen
 
 
 def test_rounds_that_can_be_subtracted_are_pointed_out():

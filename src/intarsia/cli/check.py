@@ -20,6 +20,7 @@ NOT_POSSIBLE = 3
 _MOST_COLUMNS = 40  # in the overview
 _MOST_PAIRS = 10
 _MOST_UNUSABLE = 5
+_MOST_ODD = 10
 
 
 def check(
@@ -67,6 +68,7 @@ def as_json(report: Feasibility) -> dict[str, object]:
         "only_one_has": report.single,
         "look_alike": [asdict(pair) for pair in report.alike],
         "mixed_kinds": report.mixed,
+        "other_units": [odd._asdict() for odd in report.odd],
         "possible": report.possible,
         "method": report.method,
         "verdict": report.verdict(),
@@ -89,6 +91,10 @@ def show(report: Feasibility) -> None:
     out.print(Text("● numbers   ◆ categories", style="dim"))
     for line in _lines(report):
         out.print(plain(line))
+    for odd in report.odd[:_MOST_ODD]:
+        out.print(plain(f"● {odd}.", style="red"), soft_wrap=True)
+    if len(report.odd) > _MOST_ODD:
+        out.print(plain(f"● {len(report.odd) - _MOST_ODD} more columns may be in other units.", style="red"))
     out.print(plain(report.verdict(), style="bold green" if report.possible else "bold red"))
 
 

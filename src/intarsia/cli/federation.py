@@ -11,6 +11,7 @@ import typer
 from intarsia.cli.console import out, print_json
 from intarsia.cli.kit_options import Json, Kit, become, check_certificates, engine, say, tell
 from intarsia.cli.kits import approve, certificates, init, join, join_request, renew
+from intarsia.cli.lights import print_lights
 from intarsia.cli.study_folder import MODEL, REPORT
 from intarsia.exceptions import FederationError, SettingError
 
@@ -186,6 +187,7 @@ def _write_report(output: Path) -> None:
     study = load(output / MODEL)
     study.report(output / REPORT)
     out.print(str(study), highlight=False)
+    print_lights(study.findings)
     if study.run is not None:
         for note in study.run.notes:
             tell(f"Note: {note}")

@@ -18,6 +18,7 @@ from intarsia._version import __version__
 from intarsia.cli.check import by_column
 from intarsia.cli.console import err, out, plain, print_json
 from intarsia.cli.forecast import forecast_for
+from intarsia.cli.lights import print_lights
 from intarsia.cli.progress import Watch
 from intarsia.cli.study_folder import CENTROIDS, LABELS, MODEL, REPORT, RUN, check_free, write_study
 from intarsia.exceptions import InputError, quote
@@ -106,6 +107,7 @@ def fit(
     out.print(str(result), highlight=False)
     if result.outcome.stability is not None:
         out.print(str(result.outcome.stability), highlight=False, markup=False)
+    print_lights(result.findings)
     contents = f"written: {output}/ ({MODEL}, {LABELS}/, {REPORT}, {CENTROIDS}, {RUN})"
     out.print(contents, highlight=False, markup=False, soft_wrap=True)
 

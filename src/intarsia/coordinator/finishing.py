@@ -11,6 +11,7 @@ from intarsia.coordinator.contract import Step
 from intarsia.coordinator.gather import checked, sizes_of
 from intarsia.coordinator.labelling import label_requests
 from intarsia.coordinator.members import Members
+from intarsia.coordinator.odd_units import odd_units
 from intarsia.coordinator.rounds import Run
 from intarsia.coordinator.settings import FederatedSettings
 from intarsia.coordinator.stability import ended
@@ -78,6 +79,7 @@ def _outcome(run: Run, metric: Metric) -> Outcome:
     members, labelled, winner, number = run.members, run.labelled, run.candidates[0], run.number
     centres, clusters = winner.centres, winner.clusters
     variances, counts = _spread(members, labelled, len(centres))
+    columns = {name: run.roll.columns(name) for name in members.participants}
     return Outcome(
         model=global_model(members, centres, winner.extent, metric, variances, counts),
         participants=members.participants,
@@ -97,6 +99,7 @@ def _outcome(run: Run, metric: Metric) -> Outcome:
         leaves=() if number is None else number.leaves,
         strain=run.outlyingness,
         doubts=run.doubts,
+        odd_columns=odd_units(members, columns, clusters),
     )
 
 

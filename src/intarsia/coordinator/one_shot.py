@@ -25,6 +25,7 @@ from intarsia.coordinator.gather import check_senders, checked, replies_of, size
 from intarsia.coordinator.labelling import label_requests
 from intarsia.coordinator.local_clusters import LocalClusters, check_comparable, densities_of, lay_out
 from intarsia.coordinator.members import Members, agree
+from intarsia.coordinator.odd_units import odd_units
 from intarsia.coordinator.roll import Roll
 from intarsia.coordinator.settings import BY_LOCAL, MAX_LOCAL_CLUSTERS, OneShotSettings, n_local_clusters_of
 from intarsia.coordinator.stability import AskedStability, ended, measured
@@ -132,7 +133,8 @@ class OneShotAlgorithm(OneShotSettings):
             check_comparable(members, clusters.owner, ~np.isnan(attracted.local.forces))
         grouped = self._group(members, clusters, densities, attracted)
         outcome = _outcome(members, clusters, densities, attracted, grouped, self.metric)
-        outcome = replace(outcome, doubts=doubts_about_summaries(members, columns, clusters))
+        doubts, odd = doubts_about_summaries(members, columns, clusters), odd_units(members, columns, clusters)
+        outcome = replace(outcome, doubts=doubts, odd_columns=odd)
         roll = Roll.of([name for name in asked if name not in summaries])
         if self.model == "mixture":
             outcome = replace(outcome, model=replace(outcome.model, weights=_shares(outcome.groups, clusters.sizes)))

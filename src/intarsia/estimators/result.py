@@ -33,7 +33,7 @@ from intarsia.estimators.predict import (
 from intarsia.estimators.settings import NONE, check_value, whole_number
 from intarsia.estimators.stability import Fitted, fitted_from, measure
 from intarsia.exceptions import SettingError
-from intarsia.report import FEW_ROWS, ReportData, in_notebook, render, summarise
+from intarsia.report import FEW_ROWS, Finding, ReportData, findings, in_notebook, render, summarise
 from intarsia.report.words import grouped_by
 from intarsia.results import model_file
 from intarsia.results.advice import advice, known_of
@@ -308,6 +308,11 @@ class ClusteringResult:
         Means of fewer than ``fewest`` values are not shown in profiles; 1 shows all.
         """
         return summarise(self.outcome, self.feature_names, self.assumptions, self.run, title, fewest)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The conditions for a result that can be trusted, each with its state, as in the report."""
+        return findings(self.outcome, self.feature_names, self.assumptions, self.run)
 
     def report(self, path: str | os.PathLike[str], *, title: str | None = None, fewest: int = FEW_ROWS) -> Path:
         """Write the report: one HTML file that needs no network, or, if the path ends in .json, its content as JSON.

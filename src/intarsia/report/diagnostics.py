@@ -1,9 +1,6 @@
-"""Problems that summaries show: columns in other units, shared columns that do not separate, unconnected clusters."""
+"""Problems that summaries show: shared columns that do not separate, unconnected clusters."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,24 +9,6 @@ from intarsia.core.distances import extent_of, rescaled_distances
 from intarsia.core.features import is_connected
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.results.outcome import Outcome
-
-FAR_OFF = 3.0  # times the range of local centroids: the distance from which on a mean is odd
-FAR_INSIDE = 1.5  # times the deviation within clusters
-OTHER_SCALE = 20.0  # times the range at others
-
-
-@dataclass(frozen=True)
-class Odd:
-    """A column that seems to have another meaning or unit at a participant: its mean there and elsewhere.
-
-    If only two participants have the column, either may be odd, and ``other`` is the second.
-    """
-
-    feature: str
-    participant: str
-    mean: float
-    elsewhere: float
-    other: str = ""
 
 
 def holders(outcome: Outcome) -> BoolArray:
@@ -102,83 +81,3 @@ def _by_owner(outcome: Outcome) -> list[IntArray]:
     owner = outcome.owner
     counts = np.bincount(owner, minlength=len(outcome.participants))
     return np.split(np.argsort(owner, kind="stable"), np.cumsum(counts)[:-1])
-
-
-def odd_columns(outcome: Outcome) -> list[Odd]:
-    """Columns whose mean at one participant is far from all others, or whose range there is far larger.
-
-    Far: outside the range of all others' local centroids by several times that range, and by more than the deviation within
-    clusters (which a participant in other units makes large itself, so that the factor is small).
-    """
-    variances, cells = outcome.model.variances, outcome.model.cells
-    within = np.sqrt((cells * variances).sum(axis=0) / np.maximum(cells.sum(axis=0), 1.0))
-    places = _places(outcome)
-    result = []
-    for m, name in enumerate(outcome.model.space.names):
-        here = np.flatnonzero(outcome.masks[:, m] & places.observed[:, m])
-        means = places.mean[here, m]
-        if len(here) < 2:
-            continue
-        odd = _odd_ones(means, places.low[here, m], places.high[here, m], float(within[m]))
-        if len(odd):
-            first = int(odd[0])
-            rest = float(np.median(np.delete(means, first)))
-            scale, shift = float(outcome.model.scale[m]), float(outcome.model.shift[m])
-            other = outcome.participants[here[1 - first]] if len(here) == 2 else ""
-            mean = float(means[first]) * scale + shift
-            result.append(Odd(name, outcome.participants[here[first]], mean, rest * scale + shift, other))
-    return result
-
-
-class _Places(NamedTuple):
-    """Participants × features: mean, range of the local centroids, and whether there are values."""
-
-    mean: FloatArray
-    low: FloatArray
-    high: FloatArray
-    observed: BoolArray
-
-
-def _places(outcome: Outcome) -> _Places:
-    local, seen, n = outcome.local_centroids, outcome.local_centroids.seen, len(outcome.participants)
-    merged = merge(local, outcome.owner, n)
-    low, high = np.full(merged.values.shape, np.inf), np.full(merged.values.shape, -np.inf)
-    for i, members in enumerate(_by_owner(outcome)):
-        low[i] = np.where(seen[members], local.values[members], np.inf).min(axis=0, initial=np.inf)
-        high[i] = np.where(seen[members], local.values[members], -np.inf).max(axis=0, initial=-np.inf)
-    return _Places(merged.values, low, high, merged.seen)
-
-
-def _odd_ones(mean: FloatArray, low: FloatArray, high: FloatArray, within: float) -> IntArray:
-    """Positions of odd participants among at least two, each compared with all others."""
-    lowest, highest = _least_of_others(low), -_least_of_others(-high)
-    reach = high - low
-    outside = np.maximum(lowest - mean, mean - highest)
-    elsewhere = (outside > FAR_OFF * np.maximum(reach, highest - lowest)) & (outside > FAR_INSIDE * within)
-    typical = _median_of_others(reach) * OTHER_SCALE
-    return np.flatnonzero(elsewhere | ((typical > 0) & (typical < reach)))
-
-
-def _least_of_others(values: FloatArray) -> FloatArray:
-    """For each of at least two values, the smallest of the others.
-
-    >>> _least_of_others(np.array([2.0, 1.0, 3.0]))
-    array([1., 2., 1.])
-    """
-    first, second = np.partition(values, 1)[:2]
-    return np.asarray(np.where(np.arange(len(values)) == values.argmin(), second, first))
-
-
-def _median_of_others(values: FloatArray) -> FloatArray:
-    """For each of at least two values, the median of the others.
-
-    >>> _median_of_others(np.array([5.0, 1.0, 2.0, 8.0]))
-    array([2., 5., 5., 2.])
-    """
-    n, order = len(values), np.argsort(values, kind="stable")
-    rank = np.empty(n, dtype=np.intp)
-    rank[order] = np.arange(n)
-    # without the value of that rank, the later ones move up
-    lower, upper = (n - 2) // 2, (n - 1) // 2
-    ranked = values[order]
-    return np.asarray((ranked[lower + (rank <= lower)] + ranked[upper + (rank <= upper)]) / 2)

@@ -12,7 +12,6 @@ from intarsia.report.data import Column, Finding, Participant, Release, State
 from intarsia.report.diagnostics import (
     holders,
     nearest_other,
-    odd_columns,
     separation_by_shared,
     unconnected_clusters,
     unseen,
@@ -20,6 +19,7 @@ from intarsia.report.diagnostics import (
 from intarsia.report.methods import findings_of_method
 from intarsia.report.replies import findings_of_replies
 from intarsia.report.stability import findings_of_stability
+from intarsia.report.units import same_meaning
 from intarsia.report.words import FEW_ROWS, NEARLY_A_TIE, counted, labelled_by
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Outcome, RunRecord
@@ -50,7 +50,7 @@ def findings_of(
         *_answered(outcome, run),
         _overlap(assumptions, bridges, len(participants)),
         *(_shared_columns(outcome) if several else ()),
-        *([_same_meaning(outcome)] if several else ()),
+        *(same_meaning(outcome) if several else ()),
         *(findings_of_replies(outcome) if several else ()),
         *([_connected_clusters(outcome)] if several else ()),
         _coverage(outcome),
@@ -124,25 +124,6 @@ def _shared_columns(outcome: Outcome) -> Iterator[Finding]:
         f"{seen} Local clusters of {quote(weak)} differ almost only in columns that no other participant has, so that "
         "their match with other participants' clusters is uncertain.",
         "Add columns in common, or do not compare the labels of these participants with others.",
-    )
-
-
-def _same_meaning(outcome: Outcome) -> Finding:
-    about = "Columns mean the same everywhere"
-    odd = odd_columns(outcome)
-    if not odd:
-        return Finding(about, State.GOOD, "No column has a very different mean or range at one participant.")
-    examples = "; ".join(
-        f"{entry.feature!r} averages {entry.mean:.3g} at {entry.participant!r} and {entry.elsewhere:.3g} "
-        f"{f'at {entry.other!r}' if entry.other else 'elsewhere'}"
-        for entry in odd[:5]
-    )
-    more = f"; and {len(odd) - 5} more" if len(odd) > 5 else ""
-    return Finding(
-        about,
-        State.BAD,
-        f"{counted(len(odd), 'column')} may have other units or another meaning: {examples}{more}.",
-        "Ask how it is measured there, convert it, or leave it out.",
     )
 
 

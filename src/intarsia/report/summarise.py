@@ -16,6 +16,7 @@ from intarsia.report.cleaning import cleaned
 from intarsia.report.data import (
     Cluster,
     Column,
+    Finding,
     MapPoint,
     Matrix,
     Participant,
@@ -91,6 +92,17 @@ def summarise(
         references=REFERENCES,
     )
     return cleaned(said)  # a title may hold anything, too
+
+
+def findings(
+    outcome: Outcome, names: Sequence[str], assumptions: AssumptionReport, run: RunRecord
+) -> tuple[Finding, ...]:
+    """Return the findings of the report without the rest of it."""
+    sizes = np.array([np.asarray(outcome.sizes[name]) for name in outcome.participants], dtype=np.intp)
+    covered = coverage_of(outcome, tuple(names), {name: name for name in outcome.participants})
+    participants = tuple(_participants(outcome, covered, sizes, run))
+    columns, bridges = _columns(outcome, covered), tuple(_bridges(outcome))
+    return findings_of(outcome, assumptions, participants, columns, bridges, _releases(run.sent), run)
 
 
 def _number(value: float) -> float | None:

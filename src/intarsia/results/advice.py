@@ -10,6 +10,7 @@ import numpy as np
 from intarsia.core.distances import extent_of
 from intarsia.core.features import indicator, indicators, near_misses
 from intarsia.core.homoglyphs import differing_letters, look_the_same
+from intarsia.core.odd_columns import OddColumn
 from intarsia.exceptions import AssumptionWarning, ContradictionWarning, FeatureNameWarning, UnitsWarning, quote
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.doubts import contradictions
@@ -17,6 +18,7 @@ from intarsia.results.outcome import Outcome
 
 MANY_ROUNDS = 10  # with a smaller max_rounds, convergence was not expected
 STILL_MOVING = 0.01  # of the extent of all local centroids
+MOST_LISTED = 5  # columns in other units
 DOMINANT = 100.0  # times the median range, from which on a feature dominates
 
 
@@ -33,6 +35,9 @@ def advice(
             f"{len(dominant)} feature(s) have over {DOMINANT:.0f} times the median range and dominate all distances: "
         )
         yield UnitsWarning, f"{text}{quote(dominant)}. Hint: scale='standard' if units differ."
+    if outcome.odd_columns:
+        text = f"{len(outcome.odd_columns)} column(s) may be in other units: {listed(outcome.odd_columns)}."
+        yield UnitsWarning, f"{text} Hint: ask how they are measured, convert them, or leave them out."
     for name, texts in contradictions(outcome).items():
         text = f"replies of participant {name!r} contradict each other: {'; '.join(texts)}."
         yield (
@@ -40,6 +45,12 @@ def advice(
             f"{text} Hint: ask what happened there, run again without it, or use merge='robust'.",
         )
     yield from ((AssumptionWarning, text) for text in _about_assumptions(outcome, report))
+
+
+def listed(odd: Sequence[OddColumn]) -> str:
+    """Return the clearest columns that may be in other units, in words."""
+    more = f"; and {len(odd) - MOST_LISTED} more" if len(odd) > MOST_LISTED else ""
+    return "; ".join(map(str, odd[:MOST_LISTED])) + more
 
 
 def _about_names(

@@ -13,6 +13,7 @@ from intarsia.core.distances import LARGEST, Extent, Metric, nearest_centre
 from intarsia.core.features import FeatureSpace
 from intarsia.core.grouping.agglomeration import MergeTree
 from intarsia.core.mixture import Mixture, likeliest, mixture_of
+from intarsia.core.odd_columns import OddColumn
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.results.stability import Stability
 
@@ -223,6 +224,7 @@ class Outcome:
     far refined centroids of each participant were outside the range of all others, in multiples of it. ``doubts`` are, by
     participant, amounts by which its replies contradict each other, and by which it moved centroids; see
     :mod:`intarsia.results.doubts`. ``stability`` says how surely clusters come back, where that was measured.
+    ``odd_columns`` are those that a participant seems to have in other units, None in files of older versions.
     """
 
     model: GlobalModel
@@ -245,6 +247,7 @@ class Outcome:
     doubts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     stability: Stability | None = None
+    odd_columns: tuple[OddColumn, ...] | None = None
 
     @property
     def tree_leaves(self) -> tuple[LocalCluster, ...]:

@@ -79,6 +79,8 @@ def _wrong_names(stored: StoredStudy) -> Iterator[str]:
         *stored.strain,
         *stored.doubts,
         *stored.sizes,
+        *(odd.participant for odd in stored.odd_columns or ()),
+        *(odd.other for odd in stored.odd_columns or () if odd.other),
         *(stored.labels or {}),
         *(stored.local_labels or {}),
     }
@@ -136,6 +138,9 @@ def _wrong_scores(stored: StoredStudy) -> Iterator[str]:
         yield "strain must be at least 0"
     if not all(0 <= amount < np.inf for amounts in stored.doubts.values() for amount in amounts.values()):
         yield "doubts must be at least 0"
+    odd = stored.odd_columns or ()
+    if not all(each.factor and np.isfinite(each[2:4] + each[5:8]).all() for each in odd):
+        yield "factors, shifts and means of columns in other units must be finite"
     most = len(stored.leaves) or len(stored.owner)
     if not all(1 <= k <= most and not np.isinf(v) for k, v in stored.silhouettes.items()):
         yield f"silhouettes must be of 1 to {most} clusters"

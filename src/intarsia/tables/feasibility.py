@@ -1,18 +1,20 @@
 """Can these tables be clustered together? The answer from names and kinds of columns alone.
 
 The report says who has which columns, who shares a column with whom, which columns only one participant has, without whom
-the study would fall apart, and which names look as if they meant the same.
+the study would fall apart, which names look as if they meant the same, and which columns may be in other units.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from intarsia.core.features import FeatureSpace, components, components_without, cut_vertices, is_complete
+from intarsia.core.odd_columns import OddColumn, odd_columns
 from intarsia.exceptions import quote
 from intarsia.tables.frame import CATEGORIES, NUMBERS
 from intarsia.tables.look_alikes import Alike, look_alikes
@@ -43,6 +45,7 @@ class Feasibility:
     mixed : columns that are numbers for some participants and categories for others
     unusable : by participant, the columns that are neither, with the reason
     row_ids : by participant, the columns that look like row IDs
+    odd : columns that seem to be in other units at a participant, the clearest first
     """
 
     kinds: Mapping[str, Mapping[str, str]]
@@ -54,6 +57,7 @@ class Feasibility:
     mixed: tuple[str, ...]
     unusable: Mapping[str, Mapping[str, str]]
     row_ids: Mapping[str, tuple[str, ...]]
+    odd: tuple[OddColumn, ...] = ()
 
     @property
     def participants(self) -> tuple[str, ...]:
@@ -168,24 +172,40 @@ def check_feasibility(
         mixed=_mixed(usable),
         unusable={name: columns for name, columns in unusable.items() if columns},
         row_ids={str(key): survey.row_ids for key, survey in surveys.items() if survey.row_ids},
+        odd=_odd(usable, {str(key): survey.moments for key, survey in surveys.items()}),
         **_graph(usable),
     )
 
 
 class _Survey(NamedTuple):
-    """The kinds of a table's columns, its number of rows, the columns that look like row IDs, and all columns."""
+    """The kinds of a table's columns, its number of rows, columns that look like row IDs, all columns, and moments."""
 
     kinds: Mapping[str, str]
     n_rows: int | None
     row_ids: tuple[str, ...]
     all_columns: Collection[str]
+    moments: Mapping[str, tuple[float, float, float]] = MappingProxyType({})
 
 
 def _survey(owner: str, table: Any, leave_out: Sequence[str]) -> _Survey:
     if isinstance(table, Mapping) and all(isinstance(kind, str) for kind in table.values()):
         return _Survey({name: kind for name, kind in table.items() if name not in leave_out}, None, (), tuple(table))
     opened = open_table(table, owner, leave_out=leave_out)
-    return _Survey(opened.kinds(), opened.n_rows, tuple(opened.row_id_columns()), opened.all_columns)
+    row_ids = tuple(opened.row_id_columns())
+    return _Survey(opened.kinds(), opened.n_rows, row_ids, opened.all_columns, opened.moments())
+
+
+def _odd(
+    kinds: Mapping[str, Mapping[str, str]], moments: Mapping[str, Mapping[str, tuple[float, float, float]]]
+) -> tuple[OddColumn, ...]:
+    """Return columns of numbers that seem to be in other units at a participant."""
+    columns = sorted({name for own in kinds.values() for name, kind in own.items() if kind == NUMBERS})
+    parts = np.zeros((3, len(kinds), len(columns)))
+    for i, (name, own) in enumerate(kinds.items()):
+        for m, column in enumerate(columns):
+            if own.get(column) == NUMBERS:
+                parts[:, i, m] = moments[name].get(column, (0.0, 0.0, 0.0))
+    return tuple(odd_columns(list(kinds), columns, *parts))
 
 
 def _mixed(kinds: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:

@@ -12,6 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from intarsia.core.distances import LARGEST
+from intarsia.core.types import FloatArray
 from intarsia.exceptions import InputError, SettingError, TableTypeError, quote
 from intarsia.tables.frame import (
     Table,
@@ -119,6 +123,13 @@ class Opened:
         columns = columns_of(table, self.columns, self.owner) if self.columns else {}
         return [name for name, column in columns.items() if _looks_like_row_ids(as_numbers(column))]
 
+    def moments(self) -> dict[str, tuple[float, float, float]]:
+        """Return count, mean and sum of squared deviations of each column of numbers (of the first batch)."""
+        table: Any = next(self.batches(), {})
+        columns = columns_of(table, self.columns, self.owner) if self.columns else {}
+        numbers = {name: as_numbers(column) for name, column in columns.items()}
+        return {name: moments_of(values) for name, values in numbers.items() if values is not None}
+
     def batches(self) -> Iterator[Any]:
         """Yield all rows as tables in memory: one, or one per batch."""
         yield from map(as_table, self.table.batches()) if self.is_streamed else (self.table,)
@@ -128,6 +139,15 @@ def _looks_like_row_ids(values: Any) -> bool:
     if values is None or len(values) < _FEWEST_ROWS:
         return False
     return bool((values[1:] > values[:-1]).all() and (values % 1 == 0).all())
+
+
+def moments_of(values: FloatArray) -> tuple[float, float, float]:
+    """Return count, mean and sum of squared deviations of the observed values; count is 0 if some are too large."""
+    observed = values[~np.isnan(values)]
+    if not len(observed) or np.abs(observed).max() > LARGEST:
+        return 0.0, 0.0, 0.0
+    mean = float(observed.mean())
+    return float(len(observed)), mean, float(np.square(observed - mean).sum())
 
 
 def open_table(

@@ -1,0 +1,55 @@
+"""What is red or yellow is said where a user looks: after the result line of ``fit``, and by ``check`` before it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from intarsia.cli import lights
+from intarsia.report.data import Finding, State
+from tests.cli.test_commands import inside
+
+FILES = ("a.csv", "b.csv", "c.csv")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Three hospitals with two clusters; 'b' has creatinine in other units."""
+    where, rng = tmp_path_factory.mktemp("units"), np.random.default_rng(0)
+    for file in FILES:
+        z = rng.normal(size=(80, 3)) + 4.0 * (np.arange(80) % 2)[:, None]
+        factor = 1.0 / 88.4 if file == "b.csv" else 1.0
+        columns = {"height": 160 + 5 * z[:, 0], "sbp": 120 + 6 * z[:, 1], "creatinine": factor * (70 + 8 * z[:, 2])}
+        pl.DataFrame(columns).write_csv(where / file)
+    return where
+
+
+def test_check_names_column_participant_and_factor_before_any_fit(folder):
+    shown = inside("check", *FILES, where=folder, columns=300).stdout
+    assert "'creatinine' at 'b': values there are about 88.4 times as small (creatinine in mg/dl and µmol/l)" in shown
+    assert "multiply by 88.42 there" in shown
+    (odd,) = json.loads(inside("check", *FILES, "--json", where=folder).stdout)["other_units"]
+    assert (odd["column"], odd["participant"]) == ("creatinine", "b")
+    assert inside("check", "a.csv", "c.csv", where=folder).stdout.count("creatinine") == 1
+
+
+@pytest.mark.parametrize("more", [(), ("--one-shot",), ("--scale", "none")])
+def test_fit_prints_what_is_red_after_its_result_line(folder, tmp_path, more):
+    done = inside("fit", *FILES, "-k", 2, "-o", tmp_path / "study", *more, where=folder, columns=2000)
+    lines = done.stdout.splitlines()
+    at = next(k for k, line in enumerate(lines) if line.startswith("2 clusters of"))
+    red = [line for line in lines[at + 1 :] if line.startswith("✗ Columns mean the same everywhere: ")]
+    assert len(red) == 1
+    assert "'creatinine' averages" in red[0]
+    assert "at 'b'" in red[0]
+
+
+def test_lights_are_sorted_and_many_are_cut(capsys):
+    findings = [Finding(f"condition {k}", State.CAUTION if k else State.BAD, "seen.", "do.") for k in range(9)]
+    lights.print_lights([*findings[1:], Finding("fine", State.GOOD, "all"), findings[0]])
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "✗ condition 0: seen. do."
+    assert shown[1:] == [f"! condition {k}: seen. do." for k in range(1, lights.MOST)] + ["and 3 more: see the report"]
