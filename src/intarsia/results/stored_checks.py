@@ -124,6 +124,8 @@ def _wrong_numbers(stored: StoredStudy) -> Iterator[str]:
         yield "low must not be above high"
     if not (stored.filled <= stored.rows[:, None]).all():
         yield "a participant has more values in a column than rows"
+    if not all(odd.factor and np.isfinite(odd[2:4] + odd[5:8]).all() for odd in stored.odd_columns or ()):
+        yield "factors, shifts and means of columns in other units must be finite"
 
 
 def _wrong_scores(stored: StoredStudy) -> Iterator[str]:
@@ -138,9 +140,6 @@ def _wrong_scores(stored: StoredStudy) -> Iterator[str]:
         yield "strain must be at least 0"
     if not all(0 <= amount < np.inf for amounts in stored.doubts.values() for amount in amounts.values()):
         yield "doubts must be at least 0"
-    odd = stored.odd_columns or ()
-    if not all(each.factor and np.isfinite(each[2:4] + each[5:8]).all() for each in odd):
-        yield "factors, shifts and means of columns in other units must be finite"
     most = len(stored.leaves) or len(stored.owner)
     if not all(1 <= k <= most and not np.isinf(v) for k, v in stored.silhouettes.items()):
         yield f"silhouettes must be of 1 to {most} clusters"
