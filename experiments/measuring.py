@@ -56,7 +56,10 @@ OURS = {
     "federated as printed, Method B": (FederatedAlgorithm, {"aggregation": "method_b", **PRINTED}),
     MIXTURE: (FederatedAlgorithm, {"model": "mixture"}),
     ONE_SHOT: (OneShotAlgorithm, {}),
-    EXACT: (OneShotAlgorithm, {"aggregation": "greedy", "softening": 0.0, "density": "gaussian_full", "shrink": False}),
+    EXACT: (
+        OneShotAlgorithm,
+        {"aggregation": "greedy", "softening": 0.0, "density": "gaussian_full", "shrink": False, "labels": "local"},
+    ),
     K_CHOSEN: (OneShotAlgorithm, {"n_clusters": None}),
 }
 PRESET = {PAPER_1: intarsia.FederatedClustering, PAPER_2: intarsia.OneShotClustering}

@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 
 import intarsia
 from intarsia import FederatedClustering, OneShotClustering, ReleasePolicy
-from intarsia.exceptions import LocalAlgorithmError, SettingError, TooFewRowsError
+from intarsia.exceptions import InputError, LocalAlgorithmError, SettingError, TooFewRowsError
 from intarsia.privacy.policy import OPEN
 from intarsia.runtime import processes
 from intarsia.runtime.drive import drive
@@ -190,3 +190,10 @@ def test_processes_have_their_share_of_the_threads(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     shares = processes.thread_limits(2, n_cores=8)
     assert (shares["MKL_NUM_THREADS"], shares["OMP_NUM_THREADS"]) == ("4", "1")
+
+
+def test_processes_start_before_tables_are_read_and_end_if_one_cannot_be(workers):
+    """A start takes as long as reading a few hundred tables."""
+    with pytest.raises(InputError):
+        intarsia.cluster({"a": {"x": [1.0, 2.0]}, "b": {"x": ["one", "two"]}}, 2, n_jobs=2, random_state=0)
+    assert len(workers) == 2

@@ -37,7 +37,7 @@ from intarsia.results.outcome import GlobalModel
 from intarsia.runtime.contract import Watcher
 from intarsia.runtime.drive import drive
 from intarsia.runtime.in_process import InProcessRuntime
-from intarsia.runtime.processes import Joining, ProcessRuntime
+from intarsia.runtime.processes import Joining, ProcessRuntime, Workers
 from intarsia.runtime.recorder import Recorder
 from intarsia.tables import AnyTable, open_table
 from intarsia.tables.frame import read_table, table_of
@@ -96,7 +96,8 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         self._check_settings()
         many = is_many(tables)
         tables = keyed(tables) if many else tables
-        result = self._run(self.held(tables), watcher)
+        with self._workers(len(tables) if many else 1) as workers:  # they start while tables are read
+            result = self._run(self.held(tables), workers, watcher)
         result = replace(result, fitted=Fitted(clone(self), tables))
         self._keep(result, plain=not many)
         return result
@@ -114,7 +115,9 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         Missing values must have been treated as this estimator's ``missing`` says.
         """
         self._check_settings()
-        result = replace(self._run(tables, watcher), fitted=Fitted(clone(self), None))
+        with self._workers(len(tables)) as workers:
+            result = self._run(tables, workers, watcher)
+        result = replace(result, fitted=Fitted(clone(self), None))
         self._keep(result, plain=False)
         return result
 
@@ -138,7 +141,14 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     def _missing_of_one(self) -> str:
         return str(for_each(self.missing, [_PLAIN], "missing")[_PLAIN] or OBSERVED)
 
-    def _run(self, tables: dict[Hashable, AnyTable], watcher: Watcher | None = None) -> ClusteringResult:
+    def _workers(self, n_tables: int) -> AbstractContextManager[Workers | None]:
+        """Return the processes for so many participants; None if they share this one."""
+        n_jobs = min(effective_n_jobs(self.n_jobs), n_tables)
+        return Workers(n_jobs) if n_jobs > 1 else nullcontext()
+
+    def _run(
+        self, tables: dict[Hashable, AnyTable], workers: Workers | None, watcher: Watcher | None = None
+    ) -> ClusteringResult:
         """Run the algorithm; tables are taken out of the mapping, so that only their participants refer to them."""
         keys = {str(key): key for key in tables}
         names_of = {str(key): table.given_names for key, table in tables.items()}
@@ -146,7 +156,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         self._check_tables(tables, names_of)
         seed, recorder = _seed(self.random_state), Recorder(watcher)
         algorithm, settings = self._for(list(tables), seed), settings_of(self)
-        with self._runtime(tables, algorithm) as runtime:
+        with self._runtime(tables, algorithm, workers) as runtime:
             outcome = drive(algorithm, runtime, recorder)
             labels_of = runtime.labels()
         report = check_assumptions(outcome)
@@ -180,12 +190,13 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             most = {name: most_local_clusters(n_rows[name], fixed[name], any_size=any_size[name]) for name in n_rows}
             check_rows(self._known_k, n_rows, most)
 
-    def _runtime(self, tables: dict[Hashable, AnyTable], algorithm: Algorithm) -> AbstractContextManager[Any]:
+    def _runtime(
+        self, tables: dict[Hashable, AnyTable], algorithm: Algorithm, workers: Workers | None
+    ) -> AbstractContextManager[Any]:
         """Return the runtime with a participant for each table, in this process or in several."""
         local, missing, release = (
             for_each(getattr(self, name), list(tables), name) for name in ("local", "missing", "release")
         )
-        n_jobs = min(effective_n_jobs(self.n_jobs), len(tables))
         joining = (
             Joining(
                 tables.pop(key),
@@ -197,8 +208,8 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             )
             for name, key in [(str(key), key) for key in tables]
         )
-        if n_jobs > 1:
-            return ProcessRuntime(joining, n_jobs)
+        if workers is not None:
+            return ProcessRuntime(joining, workers)
         return nullcontext(InProcessRuntime([one.participant() for one in joining]))
 
     def algorithm_for(self, participants: Sequence[str]) -> Algorithm:

@@ -60,15 +60,35 @@ class _Answer(NamedTuple):
     error: Exception | None
 
 
+class Workers:
+    """Processes that import the package while this one goes on, for example to read tables.
+
+    Leaving the context ends them, whatever happened in it.
+    """
+
+    def __init__(self, n_jobs: int) -> None:
+        self.executors = [ProcessPoolExecutor(1, env=thread_limits(n_jobs)) for _ in range(n_jobs)]
+        for executor in self.executors:
+            executor.submit(_started)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for executor in self.executors:
+            executor.shutdown(wait=True, kill_workers=True)
+
+
 class ProcessRuntime(Runtime):
-    """Participants in ``n_jobs`` processes. A table is sent to its process once; after that only messages travel.
+    """Participants in other processes. A table is sent to its process once; after that only messages travel.
 
     Leaving the context ends the processes, whatever happened in it.
     """
 
-    def __init__(self, joining: Iterable[Joining], n_jobs: int) -> None:
+    def __init__(self, joining: Iterable[Joining], processes: Workers | int) -> None:
         self._errors: dict[str, BaseException | None] = {}
-        self._workers = [ProcessPoolExecutor(1, env=thread_limits(n_jobs)) for _ in range(n_jobs)]
+        self._processes = Workers(processes) if isinstance(processes, int) else processes
+        self._workers = self._processes.executors
         self._running: dict[Future[Any], _Task] = {}
         try:
             self._create(joining)
@@ -114,8 +134,7 @@ class ProcessRuntime(Runtime):
         latest = time.monotonic() + _LATEST
         while not all(future.running() or future.done() for future in self._running) and time.monotonic() < latest:
             time.sleep(0.001)
-        for worker in self._workers:
-            worker.shutdown(wait=True, kill_workers=True)
+        self._processes.__exit__()
 
     def participants(self) -> tuple[str, ...]:
         """Return the names of all participants."""
@@ -197,6 +216,10 @@ def _result(future: Future[Any]) -> Any:
 
 
 _participants: dict[str, Participant] = {}  # of a worker process
+
+
+def _started() -> None:
+    """Do nothing: to find this function, a process has imported what participants need."""
 
 
 def _join(one: Joining) -> None:
