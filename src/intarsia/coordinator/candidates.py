@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
-from intarsia.coordinator.local_clusters import LocalClusters, check_comparable_centroids
+from intarsia.coordinator.local_clusters import Halves, LocalClusters, check_comparable_centroids
 from intarsia.coordinator.members import Members
 from intarsia.coordinator.settings import FederatedSettings
 from intarsia.core.alignment import blend, without_own
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.distances import Extent
+from intarsia.core.grouping.agglomeration import renumber
 from intarsia.core.grouping.aggregations import AGGREGATIONS
-from intarsia.core.grouping.certainty import margins
+from intarsia.core.grouping.certainty import margins, relative_gap
 from intarsia.core.grouping.local_centroids import LocalCentroids, by_size
-from intarsia.core.grouping.objective import CentroidObjective
+from intarsia.core.grouping.objective import DEFAULT_LIMITS, CentroidObjective
+from intarsia.core.grouping.pooled import pooled_groupings, share_moved, squares_between
 from intarsia.core.grouping.search import Grouping, SearchOptions
 from intarsia.core.randomness import stream
 from intarsia.core.robust import caps, robust_merge
 from intarsia.core.types import IntArray
 from intarsia.protocol import Centres, Refined
 from intarsia.results.outcome import Aggregation
+
+POOLED_STARTS = 60
+NEARLY_ALL = 0.9  # entries of the centroids of a grouping
+SAME = 0.02  # of the rows: two groupings that differ by less lead to the same centroids
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ def _merge(robust: bool) -> Callable[[MaskedCentroids, IntArray, int], MaskedCen
 
 
 def first_candidates(settings: FederatedSettings, members: Members, clusters: LocalClusters) -> tuple[Candidate, ...]:
-    """Return the best grouping, and rivals that the local centroids alone hardly distinguish from it."""
+    """Return the best grouping, and rivals that the summaries alone hardly distinguish from it."""
     local = LocalCentroids(_weighted(clusters, settings), clusters.owner, settings.metric)
     local.check(settings.k)
     check_comparable_centroids(members, local)
@@ -124,29 +131,48 @@ def first_candidates(settings: FederatedSettings, members: Members, clusters: Lo
     assert method is not None
     generator = partial(stream, settings.seed, "coordinator", "search centroids")
     best = method(local, settings.k, SearchOptions(members.masks, settings.n_starts, generator, settings.n_jobs))
-    rivals = _fair_rivals(settings, members, clusters, best)
+    starts = [Start.of(clusters, best.groups, settings), *_fair_rivals(settings, members, clusters, best)]
     objective = CentroidObjective(local, settings.k)
     losses = (best.loss, best.runner_up, best.confidence)
     aggregation = Aggregation(
         settings.aggregation,
         *losses,
         best.n_different,
-        n_compared=1 + len(rivals),
+        n_compared=len(starts),
         branch=best.branch,
         unmet=dict(best.unmet),
     )
     candidates: list[Candidate] = []
-    for groups in (best.groups, *rivals):
-        ordered = by_size(groups, clusters.sizes.astype(np.float64))
-        if candidates:  # a rival, should the rows prefer it
-            aggregation = replace(
-                aggregation, loss=objective.loss(ordered), runner_up=best.loss, confidence=0.0, overruled=True
+    for groups, centres in starts:
+        decided = aggregation
+        if not np.array_equal(renumber(groups), renumber(best.groups)):  # a rival, should the rows prefer it
+            decided = replace(
+                aggregation, loss=objective.loss(groups), runner_up=best.loss, confidence=0.0, overruled=True
             )
-        clear = tuple(margins(objective, ordered).tolist())
-        centres = _merge(settings.is_robust)(clusters.centroids, ordered, settings.k)
-        candidate = Candidate(clusters, ordered, local.extent, clear, aggregation, centres, robust=settings.is_robust)
-        candidates.append(candidate)
+        clear = tuple(margins(objective, groups).tolist())
+        candidates.append(Candidate(clusters, groups, local.extent, clear, decided, centres, robust=settings.is_robust))
     return tuple(candidates)
+
+
+class Start(NamedTuple):
+    """A grouping of the local clusters, and the global centroids that rounds start from."""
+
+    groups: IntArray
+    centres: MaskedCentroids
+
+    @classmethod
+    def of(cls, clusters: LocalClusters, groups: IntArray, settings: FederatedSettings) -> Start:
+        """Return the merged local centroids of a grouping, the largest group first."""
+        ordered = by_size(groups, clusters.sizes.astype(np.float64))
+        return cls(ordered, _merge(settings.is_robust)(clusters.centroids, ordered, settings.k))
+
+    @classmethod
+    def of_halves(cls, halves: Halves, groups: IntArray, n_groups: int) -> Start:
+        """Return the merged halves of a grouping; a local cluster belongs where most of its rows are."""
+        ordered = by_size(groups, halves.sizes.astype(np.float64))
+        rows = np.zeros((int(halves.half_of.max()) + 1, n_groups))
+        np.add.at(rows, (halves.half_of, ordered), halves.sizes)
+        return cls(rows.argmax(axis=1), merge(halves.centroids, ordered, n_groups))
 
 
 def _weighted(clusters: LocalClusters, settings: FederatedSettings) -> MaskedCentroids:
@@ -159,17 +185,41 @@ def _weighted(clusters: LocalClusters, settings: FederatedSettings) -> MaskedCen
 
 def _fair_rivals(
     settings: FederatedSettings, members: Members, clusters: LocalClusters, best: Grouping
-) -> tuple[IntArray, ...]:
-    """Return the rivals of a grouping whose centroids have as many entries.
+) -> tuple[Start, ...]:
+    """Return the rivals of a grouping whose centroids have as many entries, or nearly as many if they are pooled.
 
     Centroids with fewer entries fit rows more easily, and would win for that alone. Where every two participants share a
-    feature, there is no weak link that rivals could turn.
+    feature, there is no weak link that rivals of the search could turn; but another grouping may suit the rows better.
     """
-    if not settings.most_rivals or members.complete:
+    if not settings.most_rivals:
         return ()
+    rivals: Iterable[Start] = (Start.of(clusters, groups, settings) for groups in best.rivals)
+    needed = int(merge(clusters.centroids, best.groups, settings.k).seen.sum())
+    if members.complete:
+        rivals = _pooled_rivals(settings, clusters, best) if starts_pooled(settings, members) else ()
+        needed = int(NEARLY_ALL * needed)  # whoever lacks the others joins in the first round
+    fair = (rival for rival in rivals if int(rival.centres.seen.sum()) >= needed)
+    return tuple(islice(fair, settings.most_rivals))
 
-    def n_entries(groups: IntArray) -> int:
-        return int(merge(clusters.centroids, groups, settings.k).seen.sum())
 
-    needed = n_entries(best.groups)
-    return tuple(islice((groups for groups in best.rivals if n_entries(groups) >= needed), settings.most_rivals))
+def starts_pooled(settings: FederatedSettings, members: Members) -> bool:
+    """Whether rounds also start from groupings of halves: where participants share so much that rows can judge them."""
+    able = settings.aggregation == "search" and settings.metric == "euclidean" and not settings.is_robust
+    return able and settings.most_rivals > 0 and members.share_most
+
+
+def _pooled_rivals(settings: FederatedSettings, clusters: LocalClusters, best: Grouping) -> Iterator[Start]:
+    """Yield the different groupings of halves with the smallest sums of squares, unless they are much worse than the best.
+
+    With clear clusters no other grouping comes close.
+    """
+    halves = Halves.of(clusters) if clusters.halves is None else clusters.halves
+    generator = partial(stream, settings.seed, "coordinator", "pooled groupings")
+    n_starts = POOLED_STARTS if len(halves.sizes) <= DEFAULT_LIMITS.many else DEFAULT_LIMITS.n_random_starts
+    known = [renumber(best.groups[halves.half_of])]
+    squares = squares_between(halves.centroids, known[0], settings.k)
+    for pooled in pooled_groupings(halves.centroids, settings.k, n_starts, generator):
+        near = any(share_moved(pooled.groups, other, halves.sizes) < SAME for other in known)
+        if not near and relative_gap(squares, pooled.squares) <= DEFAULT_LIMITS.close:
+            known.append(pooled.groups)
+            yield Start.of_halves(halves, pooled.groups, settings.k)

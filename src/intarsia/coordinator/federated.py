@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from intarsia.coordinator.candidates import first_candidates
+from intarsia.coordinator.candidates import first_candidates, starts_pooled
 from intarsia.coordinator.columns import check_connected, with_capped_moments
 from intarsia.coordinator.consistency import doubts_about_summaries
 from intarsia.coordinator.contract import Step
@@ -178,6 +178,7 @@ def _summarize(settings: FederatedSettings, members: Members) -> dict[str, Reque
             max_local_clusters=settings.n_clusters or MAX_LOCAL_CLUSTERS,
             density=NUMBER_DENSITY if settings.n_clusters is None else None,
             columns=members.columns_for(name),
+            halves=settings.n_clusters is not None and starts_pooled(settings, members),
         )
         for name in members.participants
     }

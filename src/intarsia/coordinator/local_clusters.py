@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from intarsia.coordinator.columns import outside_largest
 from intarsia.coordinator.members import Members
-from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.densities.base import Density
 from intarsia.core.features import components, indicators
 from intarsia.core.grouping.local_centroids import SHARING_METRICS, LocalCentroids
@@ -21,12 +22,25 @@ from intarsia.protocol.densities import unpacked
 from intarsia.results.outcome import Coverage, LocalCluster
 
 
+class Halves(NamedTuple):
+    """Halves of local clusters: their centroids and sizes, and the local cluster of each."""
+
+    centroids: MaskedCentroids
+    sizes: IntArray
+    half_of: IntArray
+
+    @classmethod
+    def of(cls, clusters: LocalClusters) -> Halves:
+        """Return the local clusters as they are, each its only half."""
+        return cls(clusters.centroids, clusters.sizes, np.arange(len(clusters.sizes)))
+
+
 @dataclass(frozen=True)
 class LocalClusters:
     """The local clusters of all members, over the union of features, in the order of the members.
 
     ``owner[z]`` is the number of the member that has cluster z, ``sizes[z]`` its number of rows. ``clarity`` is how clear
-    the clusters of a participant are, if it chose their number itself.
+    the clusters of a participant are, if it chose their number itself. ``halves`` are known if participants told them.
     """
 
     centroids: MaskedCentroids
@@ -34,6 +48,7 @@ class LocalClusters:
     sizes: IntArray
     coverage: Coverage
     fidelity: FloatArray | None = None
+    halves: Halves | None = None
     clarity: Mapping[str, float] = field(default_factory=dict)
 
     def chosen(self, members: Members) -> BoolArray:
@@ -72,13 +87,35 @@ def lay_out(members: Members, summaries: Mapping[str, LocalSummary]) -> LocalClu
         counts.append(all_counts)
         owner.append(np.full(n, i, dtype=np.intp))
         sizes.append(summary.sizes)
-    return LocalClusters(
-        MaskedCentroids.of(np.concatenate(values), np.concatenate(counts)),
+    centroids = MaskedCentroids.of(np.concatenate(values), np.concatenate(counts))
+    clusters = LocalClusters(
+        centroids,
         np.concatenate(owner),
         np.concatenate(sizes),
         Coverage(np.array([summaries[name].n_rows for name in members.participants], dtype=np.intp), filled),
         _fidelity(members, summaries),
-        {name: summary.clarity for name, summary in summaries.items() if summary.clarity is not None},
+        clarity={name: summary.clarity for name, summary in summaries.items() if summary.clarity is not None},
+    )
+    sent = [summaries[name].half_of for name in members.participants]
+    return clusters if all(each is None for each in sent) else _joined_halves(clusters, sent)
+
+
+def _joined_halves(halves: LocalClusters, sent: Sequence[IntArray | None]) -> LocalClusters:
+    """Return the local clusters whose halves were told; ``sent[i]`` is the local cluster of each of participant i's."""
+    parts, n_before = [], 0
+    for i, part in enumerate(sent):
+        n = int((halves.owner == i).sum())
+        parts.append(n_before + (np.arange(n) if part is None else part))
+        n_before = int(parts[-1].max()) + 1
+    half_of = np.concatenate(parts)
+    owner = np.zeros(n_before, dtype=np.intp)
+    owner[half_of] = halves.owner
+    return replace(
+        halves,
+        centroids=merge(halves.centroids, half_of, n_before),
+        owner=owner,
+        sizes=np.bincount(half_of, weights=halves.sizes, minlength=n_before).astype(np.intp),
+        halves=Halves(halves.centroids, halves.sizes, half_of),
     )
 
 

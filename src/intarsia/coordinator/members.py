@@ -42,6 +42,15 @@ class Members:
         return is_complete(self.masks)
 
     @cached_property
+    def share_most(self) -> bool:
+        """Whether every two participants share a feature, and at least half of the features have several holders.
+
+        Several: two or more, and at least half of the participants.
+        """
+        several = self.masks.sum(axis=0) >= max(2.0, len(self.participants) / 2)
+        return self.complete and bool(several.mean() >= 0.5)
+
+    @cached_property
     def all_levels(self) -> dict[str, tuple[str, ...]]:
         """The levels of every categorical column."""
         return joint_levels(self.levels.values())

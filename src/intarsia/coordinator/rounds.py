@@ -84,7 +84,7 @@ class Run:
 
 def refine_requests(settings: FederatedSettings, run: Run) -> dict[str, Request]:
     """Return the request for a refinement to every participant."""
-    members, crosswise = run.members, kind_of_next(settings, run) != "plain"
+    members, crosswise = run.members, is_crosswise(settings, run)
     return {
         name: Refine(
             seed=settings.seed,
@@ -116,6 +116,12 @@ def kind_of_next(settings: FederatedSettings, run: Run) -> str:
     return "crosswise" if crosswise and 1 <= done < settings.max_rounds - n_plain else "plain"
 
 
+def is_crosswise(settings: FederatedSettings, run: Run) -> bool:
+    """Whether each participant gets the centroids of the next round without its own part in them."""
+    kind = kind_of_next(settings, run)
+    return kind == "crosswise" or (kind == "trial" and not run.members.complete)
+
+
 def refined(settings: FederatedSettings, run: Run, replies: Mapping[str, Refinement]) -> Run:
     """Return the run after a round."""
     kind, number = kind_of_next(settings, run), len(run.rounds) + 1
@@ -131,7 +137,7 @@ def refined(settings: FederatedSettings, run: Run, replies: Mapping[str, Refinem
     info = RoundInfo(number, moved, tuple(sizes.tolist()), leader.misfit, kind)
     # a participant that missed a round may change the centroids when it returns, so there is one more round
     same_participants = set(replies) in ({*run.members.participants}, run.answered)
-    if number >= min(TRIAL_ROUNDS, settings.max_rounds):
+    if number >= min(1 if run.members.complete else TRIAL_ROUNDS, settings.max_rounds):
         candidates = (leader,)
     parts = {name: reply.refined[k] for name, reply in replies.items()}
     outlyingness = updated_outlyingness(run.outlyingness, run.members, parts, leader.clusters.centroids)
@@ -166,7 +172,7 @@ def _contradictions(
     settings: FederatedSettings, run: Run, replies: Mapping[str, Refinement], totals: Mapping[str, Totals]
 ) -> dict[str, Mapping[str, float]]:
     """Return by participant how much its replies contradict each other so far."""
-    crosswise, doubts = kind_of_next(settings, run) != "plain", dict(run.doubts)
+    crosswise, doubts = is_crosswise(settings, run), dict(run.doubts)
     for name, reply in replies.items():
         sent = _sent(run, name, crosswise=crosswise)
         amounts = amounts_of_round(totals[name], sent, reply.refined, settings.metric)

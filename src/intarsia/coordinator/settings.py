@@ -23,7 +23,7 @@ FORCES = ("auto", "exact", "sampled")
 MOST_RIVALS = MOST_SETS - 1
 MAX_LOCAL_CLUSTERS = 20  # local clusters that a participant tries at most while K is unknown
 MAX_CLUSTERS = 100  # largest K that is chosen automatically
-TRIAL_ROUNDS = 4  # rounds after which the candidates are compared
+TRIAL_ROUNDS = 4  # rounds after which candidates are compared; one where every two participants share a feature
 DEVIATIONS = 2.0  # standard deviations that a density reaches from its mean, where there are no points
 NUMBER_DENSITY = "gaussian_diagonal"  # of local clusters from which K is chosen before rounds
 
@@ -88,6 +88,7 @@ class FederatedSettings:
             local_iterations=self.local_iterations,
             min_points=self.min_points,
             stability=self.stability,
+            halves=bool(self.most_rivals) and self.aggregation == "search",
         )
 
 

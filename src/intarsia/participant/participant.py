@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -31,11 +31,12 @@ from intarsia.exceptions import (
 )
 from intarsia.participant.choose_k import Chosen, choose_labels, highest_silhouette
 from intarsia.participant.clusterers import BuiltInKMeans, check_in_memory, clusterer_for
+from intarsia.participant.halves import in_halves, wholes
 from intarsia.participant.messages import mixture_of, moments_of, with_name
 from intarsia.participant.refine import CentroidSet, Round, labelled_by_nearest, refine_sets
 from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units, own_moments, units_of
 from intarsia.participant.stability import local_stability, nearest_and_told
-from intarsia.participant.summary import by_first_row, details_of
+from intarsia.participant.summary import Summarized, by_first_row, details_of
 from intarsia.privacy.audit import Audit
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.protocol import (
@@ -71,18 +72,6 @@ _TOLERANCE = 1e-4  # of the mean variance: centres that move less in a pass over
 Handler = Callable[["Participant", Any, HeldRows], Reply]
 
 
-class _Summarized(NamedTuple):
-    """Labels of the last summary.
-
-    ``shown`` are for the owner. ``assigned`` say which cluster each row follows when clusters are grouped: suppressed rows
-    follow the nearest cluster, noise none. ``counted`` are those that released sizes are counted from.
-    """
-
-    shown: IntArray
-    assigned: IntArray
-    counted: IntArray
-
-
 class Participant:
     """Holds private rows and clusters them. ``handle`` is the only access: neither rows nor labels leave by it.
 
@@ -114,7 +103,7 @@ class Participant:
         self._audit = Audit(self._table, given, self._suppression.fewest, self._pipeline.record)
         self._most_centres = most_centres(min(len(held), _ROWS_AT_A_TIME))
         self._labels: IntArray | None = None
-        self._summarized: _Summarized | None = None
+        self._summarized: Summarized | None = None
         self._clustered: dict[bytes, tuple[Fit, float | None]] = {}
 
     def _released(self, table: HeldTable) -> HeldTable:
@@ -203,8 +192,8 @@ class Participant:
         if key not in self._clustered:  # the same request again gets the same answer without a new clustering
             self._clustered = {key: self._cluster(clustered, units, request)}
         fit, clarity = self._clustered[key]
-        told, n_clusters = self._settled(clustered, fit, request)
-        sums = told_sums(rows, told, n_clusters)
+        told, half_of = self._settled(clustered, fit, request)
+        sums = told_sums(rows, told, len(half_of))
         sizes, categories = sums.sizes, self._categories(rows.names)
         clusters = Clustered(rows, told.rows, sizes, sums.means, sums.means, rows.names, categories, told.columns)
         details = details_of(
@@ -227,6 +216,7 @@ class Participant:
             sizes=sizes,
             clarity=clarity if clarity is None or not self._audit.is_active else round(clarity, 2),
             moments=moments,
+            half_of=half_of if request.halves else None,
             **details,
         )
 
@@ -294,8 +284,12 @@ class Participant:
             )
         return Chosen(self._clusterer.cluster(sample, request.n_local_clusters, rng), None)
 
-    def _settled(self, rows: HeldRows, found: Fit, request: Summarize) -> tuple[Told, int]:
-        """Return the clusters as they may be released, and their number; keep the labels for the owner and later groups."""
+    def _settled(self, rows: HeldRows, found: Fit, request: Summarize) -> tuple[Told, IntArray]:
+        """Return the clusters as they may be released, and the local cluster of each; keep the labels for the owner."""
+        half_of = np.arange(len(found.sizes))
+        if request.halves:
+            rng, sample = stream(request.seed, self.name, "halves"), self._sample(rows, self._units(request.columns))
+            found, half_of = in_halves(rows, sample, rows.drawn, found, self._suppression.fewest, rng)
         new = self._suppression.settle(found.sizes, rows.extent, lambda: found.centres)
         if (new != np.arange(len(new))).any():
             new = by_first_row(new, found.labels[rows.drawn])
@@ -307,12 +301,15 @@ class Participant:
             number = np.cumsum(used) - 1
             labels = relabelled(labels, number)
             told = Told(relabelled(told.rows, number), tuple((m, relabelled(each, number)) for m, each in told.columns))
+            new = np.where((new >= 0) & used[new], number[new], -1)
         assigned = labels
         if used.any() and (left_out := labels == LEFT_OUT).any():
             centres = fit_of(rows, labels, int(used.sum())).centres
             assigned = labelled_by_nearest(rows, labels, left_out, centres)
-        self._summarized = _Summarized(labels, np.maximum(assigned, NOISE), told.rows)
-        return told, int(used.sum())
+        local = wholes(new, half_of, found.sizes)
+        kept = (labels, np.maximum(assigned, NOISE), told.rows)
+        self._summarized = Summarized(*(relabelled(each, local) for each in kept) if request.halves else kept)
+        return told, local
 
     def _tell(self, labels: IntArray, rows: HeldRows, columns: Columns | None, whole: Labelling | None = None) -> Told:
         """Return the labels that sums over clusters are told by."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,18 @@ from intarsia.protocol import Summarize
 from intarsia.protocol.densities import packed
 
 MOST_PROXIES = 1000
+
+
+class Summarized(NamedTuple):
+    """Labels of the last summary.
+
+    ``shown`` are for the owner. ``assigned`` say which cluster each row follows when clusters are grouped: suppressed rows
+    follow the nearest cluster, noise none. ``counted`` are those that released sizes are counted from.
+    """
+
+    shown: IntArray
+    assigned: IntArray
+    counted: IntArray
 
 
 def details_of(

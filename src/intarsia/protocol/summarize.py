@@ -35,7 +35,8 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
     Without ``n_local_clusters`` the participant chooses up to ``max_local_clusters``; if it is ``"silhouette"``, it takes
     the number with the highest mean silhouette, and nothing else decides. Without ``columns`` it lays out its
     rows by its own levels, clusters them in its own units (``scale``), reports in original units, and adds its moments. With
-    ``n_proxies`` it measures how close so many points of each density are to the rows that they stand for.
+    ``n_proxies`` it measures how close so many points of each density are to the rows that they stand for. With ``halves``
+    it splits each local cluster in two where that has rows enough, and describes the halves.
     """
 
     seed: Annotated[int, Fact("seed of all random numbers")]
@@ -50,6 +51,7 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
     shrink: Annotated[bool, Fact("whether variances and correlations of densities are shrunk")] = True
     bounding_boxes: Annotated[bool, Fact("whether bounding boxes are asked for")] = False
     n_proxies: Annotated[int, Fact("points to compare a density with its rows by; 0: no comparison")] = 0
+    halves: Annotated[bool, Fact("whether each local cluster is told as two halves")] = False
 
     def check(self) -> None:
         """Names must be known, and numbers in their ranges."""
@@ -57,6 +59,8 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
         require(self.density is None or self.density in density_names(), f"density must be one of {density_names()}")
         require(self.seed >= 0, "seed must be at least 0")
         require(self.n_proxies >= 0, "n_proxies must be at least 0")
+        alone = self.density is None and not self.bounding_boxes
+        require(alone or not self.halves, "halves of local clusters have no densities and no bounding boxes")
         if isinstance(self.n_local_clusters, int):
             _check_number("n_local_clusters", self.n_local_clusters)
             return
@@ -95,6 +99,8 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
         scale = None if terms.in_rounds else terms.scale
         if self.scale != scale:
             yield departure("scale", self.scale or "none", scale or "none")
+        if self.halves and not (terms.halves and self.n_clusters is not None):
+            yield departure("halves", self.halves, agreed=False)
         if self.columns is not None and not terms.in_rounds:
             yield departure("columns", "common units", "the units of the table")
 
@@ -124,7 +130,8 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
 
     ``values`` and ``counts`` are clusters × features; an entry with count 0 is suppressed. ``densities`` has one entry per
     cluster, over the features that the cluster has entries of; ``fidelity`` is clusters × 4. ``features`` are those by which
-    the rows were laid out, ``levels`` the participant's own. ``n_rows`` counts all rows, also noise.
+    the rows were laid out, ``levels`` the participant's own. ``n_rows`` counts all rows, also noise. With ``half_of`` all
+    entries are those of halves, and cluster ``half_of[z]`` is their sum.
     """
 
     features: Annotated[tuple[str, ...], Fact("names of the features", rows="n_rows")]
@@ -147,6 +154,7 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
     low: Annotated[Array | None, single_value("smallest value of each local cluster (bounding box)")] = None
     high: Annotated[Array | None, single_value("largest value of each local cluster (bounding box)")] = None
     moments: CommonMoments = None
+    half_of: Annotated[Array | None, Fact("the local cluster that each is a half of, if they were split")] = None
 
     def check(self) -> None:
         """The shapes must fit each other, counts must be counts, and entries must be numbers."""
@@ -180,6 +188,10 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
         require(are_sizes(self.sizes, self.n_rows), "there must not be more rows in clusters than in all")
         check_centroids(self.values, self.counts, self.sizes)
         require((self.counts.sum(axis=0) <= self.filled).all(), "clusters must not have more values than the column")
+        if self.half_of is not None:
+            fits = self.half_of.shape == self.sizes.shape and self.half_of.dtype.kind == "i"
+            numbered = fits and np.array_equal(np.unique(self.half_of), np.arange(int(self.half_of.max()) + 1))
+            require(numbered, "halves must be those of clusters that are numbered from 0 without a break")
         require(self.clarity is None or -1 <= self.clarity <= 1, "clarity must be between -1 and 1")
 
     def _check_shapes_of_clusters(self) -> None:

@@ -43,6 +43,7 @@ class StudyTerms:
     min_points: Annotated[int, Fact("number of rows below which a centroid is ignored in a round")] = 1
     shrink: Annotated[bool, Fact("whether variances and correlations of densities are shrunk")] = True
     n_proxies: Annotated[int, Fact("points that measure how well a density fits; 0: not measured")] = 0
+    halves: Annotated[bool, Fact("whether local clusters may be told as two halves each, once K is known")] = False
     bounding_boxes: Annotated[bool, Fact("whether smallest and largest values of local clusters are asked for")] = False
     stability: Annotated[bool, Fact("whether the stability of each cluster is asked for, once, after the labels")] = (
         False
