@@ -24,7 +24,6 @@ from sklearn.mixture import GaussianMixture
 from intarsia import cluster
 from intarsia.cli import main
 from intarsia.exceptions import FederationError, InputError, IntarsiaError, SettingError
-from intarsia.federation.algorithms import ROUNDS
 from intarsia.federation.certificates.authority import Authority, renew
 from intarsia.federation.certificates.enrolment import Approval, approve, join, read_request, write_request
 from intarsia.federation.certificates.keys import certificate_of
@@ -300,6 +299,4 @@ def test_a_site_whose_key_never_left_takes_part_beside_an_ordinary_one(tmp_path)
         process = federation.begin()
         assert process.wait(PATIENCE) == 0, federation.log()
         local = GaussianMixture(n_components=2)
-        assert_same(
-            federation, cluster(tables, 2, local=local, random_state=0, release=ReleasePolicy(), max_rounds=ROUNDS)
-        )
+        assert_same(federation, cluster(tables, 2, local=local, random_state=0, release=ReleasePolicy()))

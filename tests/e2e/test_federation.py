@@ -14,7 +14,6 @@ import pytest
 
 import intarsia
 from intarsia import ReleasePolicy
-from intarsia.federation.algorithms import ROUNDS
 
 pytest.importorskip("nvflare")
 psutil = pytest.importorskip("psutil")
@@ -49,8 +48,7 @@ def hospitals():
 def in_process(tables, method="federated", k=2):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rounds = {"max_rounds": ROUNDS} if method == "federated" else {}
-        return intarsia.cluster(tables, k, method=method, random_state=0, release=ReleasePolicy(), **rounds)
+        return intarsia.cluster(tables, k, method=method, random_state=0, release=ReleasePolicy())
 
 
 def assert_same(federation, expected):

@@ -11,7 +11,6 @@ import pytest
 
 import intarsia
 from intarsia import ReleasePolicy
-from intarsia.federation.algorithms import ROUNDS
 
 pytest.importorskip("nvflare")
 psutil = pytest.importorskip("psutil")
@@ -72,8 +71,7 @@ def test_whatever_dies_the_run_ends_with_the_right_answer(part, method, tmp_path
         for k in range(RUNS):
             seed = 1000 * part + k
             victim, name = VICTIMS[(k + part) % len(VICTIMS)], str(rng.choice(list(held)))
-            rounds = {"max_rounds": ROUNDS} if method == "federated" else {}
-            expected = intarsia.cluster(held, 3, method=method, random_state=seed, release=ReleasePolicy(), **rounds)
+            expected = intarsia.cluster(held, 3, method=method, random_state=seed, release=ReleasePolicy())
             # a federated run sends the very replies of a run in process: the kill comes after some share of them
             n_replies = sum(len(exchange.bytes_out) for exchange in expected.run.exchanges)
             moment, delay = int(rng.integers(0, n_replies)), float(rng.uniform(0, 0.4))

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from intarsia.cli import main
 from intarsia.cli import participant as commands
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
-from intarsia.federation.algorithms import ROUNDS
 from intarsia.federation.consent import form_of, later_fields, terms_of
 from intarsia.federation.site import Site, open_rows, participant_of
 from intarsia.federation.site_settings import LocalSettings, write_settings
@@ -72,10 +71,7 @@ def test_a_form_says_what_would_leave_and_counts_once_it_is_filled_in(kit, intar
     assert (said["table"], said["columns"], said["n_clusters"]) == ("data.csv", ["x", "y 1"], 2)
     assert said["release"]["min_cluster_size"] == 7
     assert said["settings"]["n_local_clusters"] == {"a": 2, "b": 3}
-    assert (
-        said["requests"]
-        == FederatedAlgorithm(2, scale="auto", n_local_clusters=2, max_rounds=ROUNDS).terms("a").listed()
-    )
+    assert said["requests"] == FederatedAlgorithm(2, scale="auto", n_local_clusters=2).terms("a").listed()
     assert said["leaves"]["reply.summary"]["sizes"] == 20
     assert said["leaves"]["reply.refinement"]["refined.values"] == "at least 7"
     assert "'agreed_by', 'on' must be filled in" in intarsia("serve", "--consent", form, rc=1)

@@ -29,7 +29,7 @@ from intarsia.core.types import IntArray
 from intarsia.protocol import Centres, Refined
 from intarsia.results.outcome import Aggregation
 
-POOLED_STARTS = 60
+POOLED_STARTS, POOLED_WORK = 300, 200_000_000  # starts of k-means on halves; entries × clusters in all of them
 NEARLY_ALL = 0.9  # entries of the centroids of a grouping
 SAME = 0.02  # of the rows: two groupings that differ by less lead to the same centroids
 
@@ -215,7 +215,8 @@ def _pooled_rivals(settings: FederatedSettings, clusters: LocalClusters, best: G
     """
     halves = Halves.of(clusters) if clusters.halves is None else clusters.halves
     generator = partial(stream, settings.seed, "coordinator", "pooled groupings")
-    n_starts = POOLED_STARTS if len(halves.sizes) <= DEFAULT_LIMITS.many else DEFAULT_LIMITS.n_random_starts
+    affordable = POOLED_WORK // (halves.centroids.values.size * settings.k)
+    n_starts = min(POOLED_STARTS, max(DEFAULT_LIMITS.n_random_starts, affordable))
     known = [renumber(best.groups[halves.half_of])]
     squares = squares_between(halves.centroids, known[0], settings.k)
     for pooled in pooled_groupings(halves.centroids, settings.k, n_starts, generator):

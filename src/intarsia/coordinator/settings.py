@@ -38,8 +38,8 @@ class FederatedSettings:
     n_local_clusters: Mapping[str, LocalNumber] | LocalNumber = None
     scale: str | None = None
     step_size: float = 0.8
-    max_rounds: int = 20
-    tol: float = 1e-4
+    max_rounds: int = 5
+    tol: float = 1e-3
     min_points: int = 1
     local_iterations: int = 1
     refinement: str = "auto"

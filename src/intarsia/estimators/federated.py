@@ -57,9 +57,10 @@ class FederatedClustering(TableClusterer):
         Random starts of the search, in addition to four that are not random. (The paper has no search.)
     step_size : float, default=0.8
         The paper's α, in (0, 1]: how far centroids move towards what the participants report. (The paper: 0.8.)
-    max_rounds : int, default=20
-        The largest number of federated rounds; 0 keeps the initial centroids. (The paper: 3.)
-    tol : float, default=0.0001
+    max_rounds : int, default=5
+        The largest number of federated rounds; 0 keeps the initial centroids. More change labels little, and tell the
+        coordinator more. (The paper: 3.)
+    tol : float, default=0.001
         The rounds stop when no centroid moved farther than this share of the extent of all local centroids. (The
         paper: 0, so that only a round that moves nothing ends them early.)
     min_points : int, default=1
@@ -72,8 +73,9 @@ class FederatedClustering(TableClusterer):
         the *other* participants report about a feature, where they have rows to report it. ``"auto"`` is crosswise if some
         participants share no feature. (The paper: ``"plain"``.)
     n_rivals : int, default=3
-        If some participants share no feature, this many alternative groupings (at most 7) are compared on the rows, and the
-        one that fits best is used. 0 uses the grouping of the local centroids. (The paper: 0.)
+        This many alternative groupings (at most 7) are compared on the rows in the first rounds, and the one that fits best
+        is used: if some participants share no feature, other ways to match them; if they share most features, groupings of
+        halves of local clusters. 0 uses the grouping of the local centroids. (The paper: 0.)
     merge : {"mean", "robust"}, default="mean"
         How centroids of several participants become one. ``"mean"`` weighs each by its rows. ``"robust"`` is
         for participants that may lie: it ignores replies that contradict what their participant said before, and takes
@@ -127,8 +129,8 @@ class FederatedClustering(TableClusterer):
         missing: Any = "observed",
         n_starts: int = 30,
         step_size: float = 0.8,
-        max_rounds: int = 20,
-        tol: float = 1e-4,
+        max_rounds: int = 5,
+        tol: float = 1e-3,
         min_points: int = 1,
         local_iterations: int = 1,
         refinement: str = "auto",

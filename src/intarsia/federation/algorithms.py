@@ -19,7 +19,7 @@ _KINDS: dict[str, type[FederatedAlgorithm | OneShotAlgorithm]] = {
     "federated": FederatedAlgorithm,
     "one_shot": OneShotAlgorithm,
 }
-ROUNDS = 5  # by default in a federation: more tell more and hardly change the labels (docs/threat-model.md)
+
 _OF_A_PARTICIPANT = ("local", "missing")  # settings that each participant chooses itself
 
 
@@ -29,7 +29,7 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
     from intarsia.estimators.presets import with_preset
     from intarsia.estimators.recording import plain
 
-    defaults = {"random_state": 0, **({"max_rounds": ROUNDS} if study.method == "federated" else {})}
+    defaults = {"random_state": 0}
     settings = with_preset(study.method, study.settings, defaults)
     if "release" in settings:
         raise SettingError("release must be a table of its own, [release], not a setting of the method.")

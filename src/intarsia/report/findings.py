@@ -28,7 +28,7 @@ MANY_DOUBTFUL = 0.25  # of the rows
 CLOSE, FAR = 0.5, 1.0  # distance of local versions from their centre, as a share of the distance to the next cluster
 WEAK, TOO_WEAK = 0.5, 0.25  # separation of local clusters by shared columns, in standard deviations
 FEW_MISSING, MANY_MISSING = 0.1, 0.3  # docs/evidence.md has no measurements beyond
-STILL_MOVING = 0.01  # of the extent
+HARDLY_MOVING, STILL_MOVING = 0.01, 0.05  # of the extent
 
 _UNCORRECTED = "Global clusters are joined local ones, which no round corrected by what other participants know."
 _AUDIT = "A release policy with a minimum number of rows audits what is told."
@@ -263,6 +263,8 @@ def _convergence(outcome: Outcome, run: RunRecord) -> Finding:
     if outcome.converged:
         return Finding(about, State.GOOD, f"After {n_rounds} the centroids no longer moved.")
     last = outcome.rounds[-1].movement
+    if last <= HARDLY_MOVING:
+        return Finding(about, State.GOOD, f"In the last of {n_rounds} centroids moved by {last:.2%} of their extent.")
     return Finding(
         about,
         State.BAD if last > STILL_MOVING else State.CAUTION,
