@@ -220,6 +220,7 @@ def test_cells_missing_and_absent_add_up_to_the_rows_of_a_cluster():
         assert (low.cells, low.missing, low.absent) == (16, 4, 5)
 
 
+@pytest.mark.filterwarnings("ignore::intarsia.AssumptionWarning")
 def test_an_entry_that_nobody_is_labelled_with_has_no_spread():
     rng = np.random.default_rng(0)
     near = lambda m: rng.normal(m, 0.1, size=20)

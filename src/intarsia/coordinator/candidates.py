@@ -168,11 +168,19 @@ class Start(NamedTuple):
 
     @classmethod
     def of_halves(cls, halves: Halves, groups: IntArray, n_groups: int) -> Start:
-        """Return the merged halves of a grouping; a local cluster belongs where most of its rows are."""
+        """Return the merged halves of a grouping; a local cluster belongs where most of its rows are.
+
+        A group that has most rows of no local cluster gets the one with the largest share there, if that can be spared.
+        """
         ordered = by_size(groups, halves.sizes.astype(np.float64))
         rows = np.zeros((int(halves.half_of.max()) + 1, n_groups))
         np.add.at(rows, (halves.half_of, ordered), halves.sizes)
-        return cls(rows.argmax(axis=1), merge(halves.centroids, ordered, n_groups))
+        share, belongs = rows / rows.sum(axis=1, keepdims=True), rows.argmax(axis=1)
+        for group in range(n_groups):
+            if not (belongs == group).any():
+                spare = np.bincount(belongs, minlength=n_groups)[belongs] > 1
+                belongs[np.where(spare, share[:, group], -1.0).argmax()] = group
+        return cls(belongs, merge(halves.centroids, ordered, n_groups))
 
 
 def _weighted(clusters: LocalClusters, settings: FederatedSettings) -> MaskedCentroids:
