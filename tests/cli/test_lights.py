@@ -33,7 +33,19 @@ def test_check_names_column_participant_and_factor_before_any_fit(folder):
     assert "multiply by 88.42 there" in shown
     (odd,) = json.loads(inside("check", *FILES, "--json", where=folder).stdout)["other_units"]
     assert (odd["column"], odd["participant"]) == ("creatinine", "b")
-    assert inside("check", "a.csv", "c.csv", where=folder).stdout.count("creatinine") == 1
+    assert inside("check", "a.csv", "c.csv", where=folder).stdout.count("times as") == 0
+
+
+def test_check_says_how_much_deviations_differ_and_what_auto_does(folder):
+    same, other = (inside("check", *files, where=folder, columns=300).stdout for files in (("a.csv", "c.csv"), FILES))
+    assert "from 'height' to 'creatinine'; --scale auto leaves them as they are; --scale standard may be tried" in same
+    assert "from 'height' to 'creatinine'" in other
+    pl.DataFrame({"x": np.arange(9.0), "y": 1e-3 * np.arange(9.0) ** 2, "z": 0.1 * np.arange(9.0)}).write_csv(
+        folder / "d.csv"
+    )
+    assert "from 'y' to 'x'; --scale auto leaves" in inside("check", "d.csv", where=folder, columns=300).stdout
+    pl.DataFrame({"x": 1e3 * np.arange(9.0), "y": np.arange(9.0) ** 2}).write_csv(folder / "e.csv")
+    assert json.loads(inside("check", "e.csv", "--json", where=folder).stdout)["units"] == "standard"
 
 
 @pytest.mark.parametrize("more", [(), ("--one-shot",), ("--scale", "none")])

@@ -68,6 +68,7 @@ def as_json(report: Feasibility) -> dict[str, object]:
         "only_one_has": report.single,
         "look_alike": [asdict(pair) for pair in report.alike],
         "mixed_kinds": report.mixed,
+        "units": report.units,
         "other_units": [odd._asdict() for odd in report.odd],
         "possible": report.possible,
         "method": report.method,
@@ -113,6 +114,13 @@ def _lines(report: Feasibility) -> list[str]:
         shown = by_column(report.unusable)
         more = f" and {len(shown) - _MOST_UNUSABLE} more" if len(shown) > _MOST_UNUSABLE else ""
         lines.append(f"Columns that cannot be used; exclude them (-x): {', '.join(shown[:_MOST_UNUSABLE])}{more}.")
+    if len(report.widths) > 1:
+        (smallest, low), *_, (largest, high) = report.widths.items()
+        left = "standardises them" if report.units else "leaves them as they are; --scale standard may be tried, too"
+        lines.append(
+            f"Standard deviations differ by a factor of {high / low:.3g}, from '{smallest}' to '{largest}'; "
+            f"--scale auto {left}."
+        )
     if report.row_ids:
         columns = ", ".join(by_column(report.row_ids))
         lines.append(f"These columns look like row IDs; exclude them (-x): {columns}.")

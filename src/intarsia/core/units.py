@@ -206,9 +206,11 @@ def units_differ(statistics: Statistics, indicators: BoolArray) -> bool:
     at the edge of an image hardly varies, and a feature in which clusters do not differ varies less than others.
     """
     deviation = deviation_of(statistics)
-    varying = deviation[(deviation > 0) & ~indicators]
-    if not len(varying):
+    return deviations_differ(deviation[(deviation > 0) & ~indicators], bool(indicators.any()))
+
+
+def deviations_differ(deviations: FloatArray, beside_categories: bool) -> bool:
+    """Return whether the largest of these positive deviations is far above the median, or any are beside categories."""
+    if not len(deviations):
         return False
-    if indicators.any():
-        return True
-    return bool(varying.max() > FAR_APART * np.sort(varying)[(len(varying) - 1) // 2])
+    return beside_categories or bool(deviations.max() > FAR_APART * np.sort(deviations)[(len(deviations) - 1) // 2])

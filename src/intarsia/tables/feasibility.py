@@ -7,7 +7,7 @@ the study would fall apart, which names look as if they meant the same, and whic
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from intarsia.core.features import FeatureSpace, components, components_without, cut_vertices, is_complete
 from intarsia.core.odd_columns import OddColumn, odd_columns
+from intarsia.core.units import Statistics, deviation_of, deviations_differ, pool
 from intarsia.exceptions import quote
 from intarsia.tables.frame import CATEGORIES, NUMBERS
 from intarsia.tables.look_alikes import Alike, look_alikes
@@ -46,6 +47,7 @@ class Feasibility:
     unusable : by participant, the columns that are neither, with the reason
     row_ids : by participant, the columns that look like row IDs
     odd : columns that seem to be in other units at a participant, the clearest first
+    widths : columns of numbers with their standard deviations over all participants, the smallest first
     """
 
     kinds: Mapping[str, Mapping[str, str]]
@@ -58,6 +60,7 @@ class Feasibility:
     unusable: Mapping[str, Mapping[str, str]]
     row_ids: Mapping[str, tuple[str, ...]]
     odd: tuple[OddColumn, ...] = ()
+    widths: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def participants(self) -> tuple[str, ...]:
@@ -88,6 +91,12 @@ class Feasibility:
     def shared(self, left: str, right: str) -> tuple[str, ...]:
         """Return the columns that two participants share."""
         return tuple(column for column in self.kinds[left] if column in self.kinds[right])
+
+    @property
+    def units(self) -> str | None:
+        """The units that scale="auto" takes: "standard", or None if it leaves columns of numbers as they are."""
+        are_categories = any(kind == CATEGORIES for columns in self.kinds.values() for kind in columns.values())
+        return "standard" if deviations_differ(np.array(list(self.widths.values())), are_categories) else None
 
     @property
     def connected(self) -> bool:
@@ -172,7 +181,7 @@ def check_feasibility(
         mixed=_mixed(usable),
         unusable={name: columns for name, columns in unusable.items() if columns},
         row_ids={str(key): survey.row_ids for key, survey in surveys.items() if survey.row_ids},
-        odd=_odd(usable, {str(key): survey.moments for key, survey in surveys.items()}),
+        **_from_moments(usable, {str(key): survey.moments for key, survey in surveys.items()}),
         **_graph(usable),
     )
 
@@ -195,17 +204,21 @@ def _survey(owner: str, table: Any, leave_out: Sequence[str]) -> _Survey:
     return _Survey(opened.kinds(), opened.n_rows, row_ids, opened.all_columns, opened.moments())
 
 
-def _odd(
+def _from_moments(
     kinds: Mapping[str, Mapping[str, str]], moments: Mapping[str, Mapping[str, tuple[float, float, float]]]
-) -> tuple[OddColumn, ...]:
-    """Return columns of numbers that seem to be in other units at a participant."""
+) -> dict[str, Any]:
+    """Return columns of numbers that seem to be in other units at a participant, and deviations of all."""
     columns = sorted({name for own in kinds.values() for name, kind in own.items() if kind == NUMBERS})
     parts = np.zeros((3, len(kinds), len(columns)))
     for i, (name, own) in enumerate(kinds.items()):
         for m, column in enumerate(columns):
             if own.get(column) == NUMBERS:
                 parts[:, i, m] = moments[name].get(column, (0.0, 0.0, 0.0))
-    return tuple(odd_columns(list(kinds), columns, *parts))
+    everywhere = np.arange(len(columns))
+    pooled = pool([(everywhere, Statistics(*parts[:, i])) for i in range(len(kinds))], len(columns))
+    widths = zip(columns, deviation_of(pooled).tolist(), strict=True)
+    varying = {name: width for name, width in sorted(widths, key=lambda pair: pair[1]) if width > 0}
+    return {"odd": tuple(odd_columns(list(kinds), columns, *parts)), "widths": varying}
 
 
 def _mixed(kinds: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
