@@ -69,6 +69,8 @@ LIES = {
     "one answer too many": (Refinement, lambda r: changed(r, refined=r.refined * 2)),
     "no answer": (Refinement, lambda r: changed(r, refined=())),
     "a clarity beyond measure": (LocalSummary, lambda r: changed(r, clarity=float("nan"))),
+    "a silhouette of two": (LocalSummary, lambda r: changed(r, tried=np.full((3, 6), 2.0))),
+    "a table of another shape": (LocalSummary, lambda r: changed(r, tried=np.zeros((3, 5)))),
     "no rows": (Description, lambda r: changed(r, n_rows=-5)),
     "half a row": (LocalSummary, lambda r: changed(r, counts=r.counts / 7)),
     "sizes that do not fit": (Labelled, lambda r: changed(r, sizes=np.ones(7, dtype=int))),

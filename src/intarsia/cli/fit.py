@@ -105,6 +105,8 @@ def fit(
         print_json(record)
         return
     out.print(str(result), highlight=False)
+    if result.choices:
+        out.print(str(result.choices), highlight=False, markup=False)
     if result.outcome.stability is not None:
         out.print(str(result.outcome.stability), highlight=False, markup=False)
     print_lights(result.findings)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from intarsia.coordinator.candidates import first_candidates, starts_pooled
+from intarsia.coordinator.choices import considered
 from intarsia.coordinator.columns import check_connected, with_capped_moments
 from intarsia.coordinator.consistency import doubts_about_summaries
 from intarsia.coordinator.contract import Step
@@ -145,7 +146,8 @@ class FederatedAlgorithm(FederatedSettings):
         check_comparable(members, clusters.owner, ~np.isnan(attracted.local.forces))
         choice, tree = choose_k(members, clusters, densities, attracted), attracted.local.tree
         groups = tree.cut(max(choice.n_clusters, tree.fewest_groups))
-        number = ChosenNumber(choice, tree, clusters.records(members, groups))
+        choices = considered(members, clusters, densities, attracted, choice)
+        number = ChosenNumber(choice, tree, clusters.records(members, groups), choices)
         requests = _summarize(self._with_k(number), all_members)
         return Step(AskedSummaries(all_members, roll, number), requests | roll.ask(self.scale))
 

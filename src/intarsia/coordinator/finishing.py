@@ -97,6 +97,7 @@ def _outcome(run: Run, metric: Metric) -> Outcome:
         silhouettes={} if number is None else number.choice.silhouettes,
         found=None if number is None else number.choice.found,
         leaves=() if number is None else number.leaves,
+        choices=() if number is None else number.choices,
         strain=run.outlyingness,
         doubts=run.doubts,
         odd_columns=odd_units(members, columns, clusters),

@@ -53,11 +53,11 @@ def attraction(
             tree = tree_of_points(linkage, proxies, seen, extent, settings.metric)
     if linkage in OF_MOMENTS:
         n_points = np.clip(clusters.sizes, *settings.bounds_of_proxies)
-        tree = tree_of_moments(linkage, _moments(densities, seen, n_points), extent)
+        tree = tree_of_moments(linkage, moments_of(densities, seen, n_points), extent)
     return Attraction(LocalForces(np.minimum(forces, STRONGEST), clusters.owner, weights, tree), extent)
 
 
-def _moments(densities: Sequence[Density], seen: BoolArray, n_points: IntArray) -> Moments:
+def moments_of(densities: Sequence[Density], seen: BoolArray, n_points: IntArray) -> Moments:
     """Return the means and variances of all densities, each with so many points."""
     means, variances = np.zeros(seen.shape), np.zeros(seen.shape)
     for z, density in enumerate(densities):
@@ -119,7 +119,8 @@ def choose_k(
     separate: bool = True,
 ) -> Choice:
     """Return the number of clusters chosen from all local clusters and the forces between them."""
-    summaries = Summaries(densities, clusters.centroids.seen, clusters.owner, clusters.sizes, clusters.chosen(members))
+    seen, chose = clusters.centroids.seen, clusters.chosen(members)
+    summaries = Summaries(densities, seen, clusters.owner, clusters.sizes, chose, clusters.tried)
     local = attracted.local
     choice = choose_n_clusters(summaries, local, attracted.extent, separate=separate)
     if choice.n_clusters <= MAX_CLUSTERS:

@@ -15,6 +15,7 @@ from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.densities.base import Density
 from intarsia.core.features import components, indicators
 from intarsia.core.grouping.local_centroids import SHARING_METRICS, LocalCentroids
+from intarsia.core.grouping.tried_numbers import TriedNumbers
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import DisjointFeaturesError, quote
 from intarsia.protocol import LocalSummary
@@ -40,7 +41,8 @@ class LocalClusters:
     """The local clusters of all members, over the union of features, in the order of the members.
 
     ``owner[z]`` is the number of the member that has cluster z, ``sizes[z]`` its number of rows. ``clarity`` is how clear
-    the clusters of a participant are, if it chose their number itself. ``halves`` are known if participants told them.
+    the clusters of a participant are, if it chose their number itself; ``tried`` what its rows show with other numbers.
+    ``halves`` are known if participants told them.
     """
 
     centroids: MaskedCentroids
@@ -50,6 +52,7 @@ class LocalClusters:
     fidelity: FloatArray | None = None
     halves: Halves | None = None
     clarity: Mapping[str, float] = field(default_factory=dict)
+    tried: Mapping[int, TriedNumbers] = field(default_factory=dict)
 
     def chosen(self, members: Members) -> BoolArray:
         """Return which clusters have an owner that chose their number: it sends a clarity, or has one cluster."""
@@ -95,6 +98,11 @@ def lay_out(members: Members, summaries: Mapping[str, LocalSummary]) -> LocalClu
         Coverage(np.array([summaries[name].n_rows for name in members.participants], dtype=np.intp), filled),
         _fidelity(members, summaries),
         clarity={name: summary.clarity for name, summary in summaries.items() if summary.clarity is not None},
+        tried={
+            i: TriedNumbers(*table.T)
+            for i, name in enumerate(members.participants)
+            if (table := summaries[name].tried) is not None
+        },
     )
     sent = [summaries[name].half_of for name in members.participants]
     return clusters if all(each is None for each in sent) else _joined_halves(clusters, sent)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from intarsia.coordinator.choices import considered
 from intarsia.coordinator.columns import TableColumns
 from intarsia.coordinator.consistency import doubts_about_summaries
 from intarsia.coordinator.contract import Step
@@ -234,6 +235,7 @@ def _outcome(
         merge_tree=attracted.local.tree,
         silhouettes={} if choice is None else choice.silhouettes,
         found=None if choice is None else choice.found,
+        choices=() if choice is None else considered(members, clusters, densities, attracted, choice),
     )
 
 

@@ -26,6 +26,7 @@ from intarsia.core.grouping.agglomeration import MergeTree
 from intarsia.core.grouping.n_clusters import Choice
 from intarsia.exceptions import ProtocolError, about
 from intarsia.protocol import Centres, Labelled, Refine, Refined, Refinement, Request
+from intarsia.results.choices import ConsideredNumber
 from intarsia.results.doubts import contradictory
 from intarsia.results.outcome import LocalCluster, RoundInfo
 
@@ -33,11 +34,12 @@ PLAIN_SHARE = 4  # where crosswise rounds do not converge, the last one in so ma
 
 
 class ChosenNumber(NamedTuple):
-    """K, how it was chosen, and the tree of local clusters that it was chosen from."""
+    """K, how it was chosen, the tree of local clusters that it was chosen from, and all numbers that were considered."""
 
     choice: Choice
     tree: MergeTree
     leaves: tuple[LocalCluster, ...]
+    choices: tuple[ConsideredNumber, ...] = ()
 
 
 @dataclass(frozen=True)

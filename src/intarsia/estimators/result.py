@@ -38,6 +38,7 @@ from intarsia.report.words import grouped_by
 from intarsia.results import model_file
 from intarsia.results.advice import advice, known_of
 from intarsia.results.assumptions import AssumptionReport, check_assumptions
+from intarsia.results.choices import Choices
 from intarsia.results.outcome import LocalCluster, Outcome, RoundInfo, RunRecord
 from intarsia.results.profiles import Covered, Separation, coverage_of, separations
 from intarsia.results.stability import Stability
@@ -134,6 +135,11 @@ class ClusteringResult:
     def confidence(self) -> float:
         """How clearly the best grouping of local clusters won: 0 for a tie, 1 if every start found it."""
         return self.outcome.aggregation.confidence
+
+    @property
+    def choices(self) -> Choices:
+        """The numbers of clusters that were considered, with their scores; empty if K was given."""
+        return Choices(self.outcome.choices, self.n_clusters)
 
     @property
     def rounds(self) -> tuple[RoundInfo, ...]:

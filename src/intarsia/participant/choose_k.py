@@ -10,7 +10,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from intarsia.core.grouping.agglomeration import renumber
-from intarsia.core.grouping.n_clusters import CLEAR, NO_STRUCTURE, clearest_number
+from intarsia.core.grouping.n_clusters import CLEAR, NO_STRUCTURE
+from intarsia.core.grouping.tried_numbers import TriedNumbers, clearest_number
 from intarsia.core.types import IntArray
 from intarsia.participant.clusterers import N_INIT, Clusterer
 from intarsia.participant.samples import Sample, for_all_rows
@@ -25,31 +26,32 @@ PART_INIT = 3  # starts of each k-means on such a part
 
 
 class Chosen(NamedTuple):
-    """Labels, and the mean silhouette of the least clear cluster if it was computed."""
+    """Labels, the mean silhouette of the least clear cluster if it was computed, and what other numbers show."""
 
     labels: IntArray
     clarity: float | None
+    tried: TriedNumbers | None = None
 
 
 def choose_labels(
-    clusterer: Clusterer, rows: Sample, expected: int | None, most: int, rng: np.random.Generator
+    clusterer: Clusterer, rows: Sample, expected: int | None, most: int, rng: np.random.Generator, fewest: int = 1
 ) -> Chosen:
     """Cluster with the number of clusters, at most ``most``, that the silhouettes suggest.
 
     If the number of global clusters is unknown, silhouettes are compared with those of tables without structure
-    (:func:`clearest_number`). If it is known (``expected``), a participant need not have rows of all global clusters, but
-    too few local clusters are worse than too many: it uses ``expected`` unless one of these clusters has no structure of its
-    own and fewer clusters are all clear. If there are fewer than two rows for each, it uses as many clusters as there are
-    pairs of rows.
+    (:func:`clearest_number`), and a cluster has at least ``fewest`` rows. If it is known (``expected``), a participant need
+    not have rows of all global clusters, but too few local clusters are worse than too many: it uses ``expected`` unless one
+    of these clusters has no structure of its own and fewer clusters are all clear. If there are fewer than two rows for
+    each, it uses as many clusters as there are pairs of rows.
     """
     prepared, used = clusterer.missing.prepared(rows)
     most = min(most, len(used) // 2)  # a cluster has at least two rows
     with _few_threads(prepared):
         if expected is None:
-            chosen = _clearest(clusterer, prepared, most, rng)
+            chosen = _clearest(clusterer, prepared, most, rng, fewest)
         else:
             chosen = _up_to(clusterer, prepared, expected, most, rng)
-    return Chosen(for_all_rows(chosen.labels, used, rows.n_rows), chosen.clarity)
+    return chosen._replace(labels=for_all_rows(chosen.labels, used, rows.n_rows))
 
 
 def highest_silhouette(clusterer: Clusterer, rows: Sample, most: int, rng: np.random.Generator) -> Chosen:
@@ -120,16 +122,16 @@ def _part(rows: Sample, rng: np.random.Generator) -> Sample:
     return rows._replace(cells=rows.values_of(at), observed=rows.observed[at], units=None)
 
 
-def _clearest(clusterer: Clusterer, rows: Sample, most: int, rng: np.random.Generator) -> Chosen:
+def _clearest(clusterer: Clusterer, rows: Sample, most: int, rng: np.random.Generator, fewest: int) -> Chosen:
     """Return the labels with the number of clusters that :func:`clearest_number` chooses, from 1 to ``most``."""
-    single = Chosen(np.zeros(rows.n_rows, dtype=np.intp), None)
+    single = np.zeros(rows.n_rows, dtype=np.intp)
     if most < 2:
-        return single
-    tried = try_numbers(rows, most)
-    number = clearest_number(tried.mean, tried.least, tried.references)
+        return Chosen(single, None)
+    tried = try_numbers(rows, most, fewest)
+    number = clearest_number(tried.numbers)
     if number == 1:
-        return single
+        return Chosen(single, None, tried.numbers)
     step = tried.steps[number - 2]
     whole = len(tried.sample) == rows.n_rows
     labels = step.labels if whole else clusterer.continued(rows, step.centres, rng)
-    return Chosen(renumber(labels), float(tried.least[number - 2]))
+    return Chosen(renumber(labels), float(tried.least[number - 2]), tried.numbers)

@@ -14,6 +14,7 @@ from intarsia.core.densities import Clustered
 from intarsia.core.distances import Metric
 from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.grouping.agglomeration import renumber
+from intarsia.core.grouping.tried_numbers import DIGITS
 from intarsia.core.kmeans import Fit, fit_of, lloyd, most_iterations
 from intarsia.core.mixture import likeliest
 from intarsia.core.randomness import stream
@@ -104,7 +105,7 @@ class Participant:
         self._most_centres = most_centres(min(len(held), _ROWS_AT_A_TIME))
         self._labels: IntArray | None = None
         self._summarized: Summarized | None = None
-        self._clustered: dict[bytes, tuple[Fit, float | None]] = {}
+        self._clustered: dict[bytes, tuple[Fit, Chosen]] = {}
 
     def _released(self, table: HeldTable) -> HeldTable:
         """Return the table without levels and columns that too few rows have."""
@@ -191,7 +192,7 @@ class Participant:
         key = encode(msgspec.structs.replace(request, density=None, shrink=True, bounding_boxes=False, n_proxies=0))
         if key not in self._clustered:  # the same request again gets the same answer without a new clustering
             self._clustered = {key: self._cluster(clustered, units, request)}
-        fit, clarity = self._clustered[key]
+        fit, (_, clarity, tried) = self._clustered[key]
         told, half_of = self._settled(clustered, fit, request)
         sums = told_sums(rows, told, len(half_of))
         sizes, categories = sums.sizes, self._categories(rows.names)
@@ -215,6 +216,7 @@ class Participant:
             counts=sums.means.counts,
             sizes=sizes,
             clarity=clarity if clarity is None or not self._audit.is_active else round(clarity, 2),
+            tried=None if tried is None else np.round(np.column_stack(tried), DIGITS),
             moments=moments,
             half_of=half_of if request.halves else None,
             **details,
@@ -229,15 +231,16 @@ class Participant:
             moments, units = moments_of(statistics), choose_units(statistics, scale, kinds)
         return units_of(units.shift, units.scale), moments
 
-    def _cluster(self, rows: HeldRows, units: Units | None, request: Summarize) -> tuple[Fit, float | None]:
-        """Return clusters of all rows and their clarity; of a large table the sample is clustered first."""
+    def _cluster(self, rows: HeldRows, units: Units | None, request: Summarize) -> tuple[Fit, Chosen]:
+        """Return clusters of all rows and how their number was chosen; of a large table the sample is clustered first."""
         sample = self._sample(rows, units)
-        labels, clarity = self._cluster_sample(sample, request)
+        chosen = self._cluster_sample(sample, request)
+        labels = chosen.labels
         n_clusters = int(labels.max(initial=-1)) + 1
         if sample.n_rows == rows.n_rows:
             every = np.empty(rows.n_rows, dtype=np.intp)
             every[rows.drawn] = labels
-            return fit_of(rows, every), clarity
+            return fit_of(rows, every), chosen
         found = centroids_of_rows(sample.values, sample.observed, labels, n_clusters)
         start = np.where(found.seen, found.values, rows.mean)  # every centre knows all features
         statistics = rows.statistics(None)
@@ -251,7 +254,7 @@ class Participant:
             new = np.full(n_clusters, -1, dtype=np.intp)
             new[used] = renumber(np.flatnonzero(used))
             fit = Fit(relabelled(fit.labels, new), fit.centres.take(used), fit.sizes[used], fit.n_iter)
-        return fit, clarity
+        return fit, chosen
 
     def _sample(self, rows: HeldRows, units: Units | None) -> Sample:
         sample, filled = rows.sample(), {name: n / len(self._table) for name, n in self._table.filled.items()}
@@ -273,7 +276,7 @@ class Participant:
             most = request.max_local_clusters
             most = most if request.n_clusters is not None else min(most, _MOST_TRIED)
             if request.n_local_clusters is None:
-                return choose_labels(self._clusterer, sample, request.n_clusters, most, rng)
+                return choose_labels(self._clusterer, sample, request.n_clusters, most, rng, self._suppression.fewest)
             return highest_silhouette(self._clusterer, sample, most, rng)
         n_used = len(self._clusterer.missing.used(sample))
         if request.n_local_clusters > n_used:

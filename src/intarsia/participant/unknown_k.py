@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.core.blocks import by_columns
+from intarsia.core.grouping.tried_numbers import TriedNumbers, are_large, tried_numbers
 from intarsia.core.kmeans_path import FewRows, Step, agreement, back, path
 from intarsia.core.randomness import stream
 from intarsia.core.types import FloatArray, IntArray
@@ -32,17 +33,10 @@ CANDIDATES = 128  # rows of the sample that can become the next centre
 
 
 class Tried(NamedTuple):
-    """What was found with 2, 3, … clusters.
+    """What the rows show with 2, 3, … clusters, silhouettes of the least clear, the rows tried on, and their clusters."""
 
-    ``mean`` and ``least`` are the mean silhouette of all rows and of the least clear cluster, ``references`` the mean
-    silhouettes of tables without structure (one row each), ``stability`` the mean adjusted Rand index between the clusters
-    and those of halves of the rows. ``sample`` are the positions of the rows, ``steps`` their clusters.
-    """
-
-    mean: FloatArray
+    numbers: TriedNumbers
     least: FloatArray
-    references: FloatArray
-    stability: FloatArray
     sample: IntArray
     steps: tuple[Step, ...]
 
@@ -56,8 +50,11 @@ def size_of_sample(n_features: int) -> int:
     return max(FEWEST_ROWS, min(MOST_ROWS, MOST_VALUES // n_features))
 
 
-def try_numbers(rows: Sample, most: int) -> Tried:
-    """Cluster a sample of the rows into 2 to ``most`` clusters, and compare with tables without structure and halves."""
+def try_numbers(rows: Sample, most: int, fewest: int = 1) -> Tried:
+    """Cluster a sample of the rows into 2 to ``most`` clusters, and compare with tables without structure and halves.
+
+    A cluster of fewer than ``fewest`` rows is too small.
+    """
     rng = stream(0, "number of clusters")
     sample = drawn(rows.n_rows, rng, size_of_sample(rows.cells.shape[1]))
     few = rows._replace(cells=rows.values_of(sample), observed=rows.observed[sample], units=None)
@@ -86,9 +83,11 @@ def try_numbers(rows: Sample, most: int) -> Tried:
         centres = (step.centres + (of_half.mean - of_all.mean) for step in _steps(of_half, most))
         labels = (of_all.squares_to(each).argmin(axis=1) for each in centres)
         stable[:] = [agreement(step.labels, again) for step, again in zip(steps, labels, strict=True)]
+    large = np.array([are_large(np.bincount(step.labels, minlength=len(step.centres)), fewest) for step in steps])
     mean = np.array([each.mean() for each in silhouettes])
+    numbers = tried_numbers(mean, np.array(least), references, stability.mean(axis=0), large)
     found = tuple(step._replace(centres=step.centres + of_all.mean) for step in steps)
-    return Tried(mean, np.array(least), references, stability.mean(axis=0), sample, found)
+    return Tried(numbers, np.array(least), sample, found)
 
 
 def _candidates(rows: FewRows) -> IntArray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from intarsia.core.densities import density_names, family_of
 from intarsia.core.features import indicators
+from intarsia.core.grouping.tried_numbers import TriedNumbers
 from intarsia.exceptions import TooFewClustersError
 from intarsia.protocol.checks import (
     MOST_ROWS,
@@ -26,6 +27,7 @@ from intarsia.protocol.parts import CommonColumns, CommonMoments, check_scale, k
 from intarsia.protocol.terms import SILHOUETTE, LocalNumber, StudyTerms, departure
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
+TRIED = len(TriedNumbers._fields)  # columns of a table of numbers of clusters
 MOST_LOCAL_CLUSTERS = 1000  # of one participant: the coordinator compares all with all
 
 
@@ -33,10 +35,11 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
     """Asks a participant to cluster its rows and to describe the clusters.
 
     Without ``n_local_clusters`` the participant chooses up to ``max_local_clusters``; if it is ``"silhouette"``, it takes
-    the number with the highest mean silhouette, and nothing else decides. Without ``columns`` it lays out its
-    rows by its own levels, clusters them in its own units (``scale``), reports in original units, and adds its moments. With
-    ``n_proxies`` it measures how close so many points of each density are to the rows that they stand for. With ``halves``
-    it splits each local cluster in two where that has rows enough, and describes the halves.
+    the number with the highest mean silhouette, and nothing else decides. While K is unknown, it tells what its rows show
+    with other numbers (``tried``). Without ``columns`` it lays out its rows by its own levels, clusters them in its own
+    units (``scale``), reports in original units, and adds its moments. With ``n_proxies`` it measures how close so many
+    points of each density are to the rows that they stand for. With ``halves`` it splits each local
+    cluster in two where that has rows enough, and describes the halves.
     """
 
     seed: Annotated[int, Fact("seed of all random numbers")]
@@ -147,6 +150,14 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
         float | None,
         Fact("how clearly the local clusters are apart (mean silhouette of the least clear)", rows="sizes"),
     ] = None
+    tried: Annotated[
+        Array | None,
+        Fact(
+            "for 2, 3, … clusters of a sample: mean silhouette, the same without structure, its deviation, stability, and "
+            "whether all clusters are large, and clear, enough",
+            rows="n_rows",
+        ),
+    ] = None
     densities: Annotated[
         tuple[DensityMessage, ...] | None, Fact("the shape of each local cluster", rows=_rows_of_densities)
     ] = None
@@ -193,6 +204,10 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
             numbered = fits and np.array_equal(np.unique(self.half_of), np.arange(int(self.half_of.max()) + 1))
             require(numbered, "halves must be those of clusters that are numbered from 0 without a break")
         require(self.clarity is None or -1 <= self.clarity <= 1, "clarity must be between -1 and 1")
+        if self.tried is not None:
+            fits = self.tried.ndim == 2 and 1 <= len(self.tried) < MOST_LOCAL_CLUSTERS and self.tried.shape[1] == TRIED
+            fits = fits and self.tried.dtype.kind == "f" and bool((np.abs(self.tried) <= 1).all())
+            require(fits, f"numbers of clusters that were tried must have {TRIED} numbers each, between -1 and 1")
 
     def _check_shapes_of_clusters(self) -> None:
         if self.densities is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from intarsia.results.choices import ConsideredNumber
 from intarsia.results.outcome import Exchange, RoundInfo, Sent, Suppressed
 from intarsia.results.profiles import Separation
 from intarsia.results.stability import Stability
@@ -126,6 +127,7 @@ class Tree:
     earlier: bool
     linkage: tuple[tuple[float, ...], ...] | None
     silhouettes: Mapping[int, float]
+    choices: tuple[ConsideredNumber, ...]
     found: int | None
     chosen: int
     height: str

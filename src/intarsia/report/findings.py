@@ -8,6 +8,7 @@ import numpy as np
 
 from intarsia.core.grouping.n_clusters import CLEAR, NO_STRUCTURE
 from intarsia.exceptions import quote
+from intarsia.report.choices import advice_on_number, findings_of_choices
 from intarsia.report.data import Column, Finding, Participant, Release, State
 from intarsia.report.diagnostics import (
     holders,
@@ -57,6 +58,7 @@ def findings_of(
         _agreement(outcome, assumptions),
         _clarity(outcome, assumptions, participants),
         *_structure(outcome, assumptions),
+        *findings_of_choices(outcome),
         *findings_of_stability(outcome),
         *(findings_of_method(outcome) if several else ()),
         _convergence(outcome, run),
@@ -210,7 +212,8 @@ def _clarity(outcome: Outcome, assumptions: AssumptionReport, participants: Sequ
         about,
         State.BAD if rows > MANY_DOUBTFUL * total else State.CAUTION,
         seen,
-        "Ambiguous local clusters are marked below. Other numbers of clusters may be clearer.",
+        "Ambiguous local clusters are marked below. "
+        + (advice_on_number(outcome) or "Other numbers of clusters may be clearer."),
     )
 
 
@@ -231,7 +234,8 @@ def _structure(outcome: Outcome, assumptions: AssumptionReport) -> Iterator[Find
             State.BAD if len(vague) + len(single) == len(outcome.participants) else State.CAUTION,
             f"{best}No participant's rows show clear clusters (above {CLEAR}), and those of {quote([*vague, *single])} "
             f"show no clusters (below {NO_STRUCTURE}, or a single one).",
-            'Any rows can be split into clusters. Let the number be chosen (n_clusters="auto"): it may be 1.',
+            "Any rows can be split into clusters. "
+            + (advice_on_number(outcome) or 'Let the number be chosen (n_clusters="auto"): it may be 1.'),
         )
     elif assumptions.unstructured or single:
         yield Finding(

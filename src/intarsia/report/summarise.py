@@ -257,6 +257,7 @@ def _tree(outcome: Outcome, run: RunRecord) -> Tree | None:
         linkage=linkage,
         earlier=bool(outcome.leaves),
         silhouettes={int(k): float(value) for k, value in sorted(outcome.silhouettes.items()) if np.isfinite(value)},
+        choices=outcome.choices,
         found=outcome.found,
         chosen=len(outcome.model.centroids),
         height=height_of(run.settings.get("linkage")),

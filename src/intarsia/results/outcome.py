@@ -15,6 +15,7 @@ from intarsia.core.grouping.agglomeration import MergeTree
 from intarsia.core.mixture import Mixture, likeliest, mixture_of
 from intarsia.core.odd_columns import OddColumn
 from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.results.choices import ConsideredNumber
 from intarsia.results.stability import Stability
 
 ROUND_KINDS = ("plain", "trial", "crosswise")
@@ -219,11 +220,12 @@ class Outcome:
 
     ``masks`` (participants × features) says who has which feature. ``clarity`` is the mean silhouette of each participant's
     least clear local cluster, ``sizes`` the rows of each participant in each cluster. If K was chosen, there are a
-    ``merge_tree``, the ``silhouettes`` of its cuts, the number of clusters that participants ``found`` in their rows, and
-    its ``leaves`` unless they are the ``local_clusters``. ``fidelity`` says how close proxies are to rows, ``strain`` how
-    far refined centroids of each participant were outside the range of all others, in multiples of it. ``doubts`` are, by
-    participant, amounts by which its replies contradict each other, and by which it moved centroids; see
-    :mod:`intarsia.results.doubts`. ``stability`` says how surely clusters come back, where that was measured.
+    ``merge_tree``, the ``silhouettes`` of its cuts, the number of clusters that participants ``found`` in their rows,
+    ``choices`` with the scores of each number, and its ``leaves`` unless they are the ``local_clusters``. ``fidelity`` says
+    how close proxies are to rows, ``strain`` how far refined centroids of each participant were outside the range of all
+    others, in multiples of it. ``doubts`` are, by participant, amounts by which its replies contradict each other, and by
+    which it moved centroids; see :mod:`intarsia.results.doubts`. ``stability`` says how surely clusters come back, where
+    that was measured.
     ``odd_columns`` are those that a participant seems to have in other units, None in files of older versions.
     """
 
@@ -242,6 +244,7 @@ class Outcome:
     silhouettes: Mapping[int, float] = field(default_factory=dict)
     found: int | None = None
     leaves: tuple[LocalCluster, ...] = ()
+    choices: tuple[ConsideredNumber, ...] = ()
     fidelity: FloatArray | None = None
     strain: Mapping[str, float] = field(default_factory=dict)
     doubts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from intarsia.core.grouping.agglomeration import MergeTree
 from intarsia.core.odd_columns import OddColumn
 from intarsia.exceptions import SettingError
 from intarsia.protocol.wire import Array
+from intarsia.results.choices import ConsideredNumber
 from intarsia.results.outcome import Aggregation, Coverage, GlobalModel, LocalCluster, Outcome, RoundInfo, RunRecord
 from intarsia.results.stability import Stability
 
@@ -76,13 +77,14 @@ class StoredStudy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     doubts: dict[str, dict[str, float]] = {}
     stability: Stability | None = None
     odd_columns: tuple[OddColumn, ...] | None = None
+    choices: tuple[ConsideredNumber, ...] = ()
 
 
 # fields that a file and the model, or the outcome, have under the same name
 _OF_MODEL = ("shift", "scale", "metric", "variances", "cells", "levels", "units", "weights")
 _OF_OUTCOME = (
     "participants", "aggregation", "rounds", "converged", "clarity", "strain", "sizes", "silhouettes", "found", "leaves",
-    "fidelity", "doubts", "stability", "odd_columns",
+    "fidelity", "doubts", "stability", "odd_columns", "choices",
 )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ def problems_of(stored: StoredStudy) -> Iterator[str]:
     yield from _wrong_names(stored)
     yield from _wrong_numbers(stored)
     yield from _wrong_scores(stored)
+    yield from _wrong_choices(stored)
     yield from _wrong_labels(stored)
     yield from _wrong_tree(stored.tree, len(stored.leaves) or len(stored.owner))
     yield from _wrong_run(stored.run, set(stored.participants))
@@ -161,6 +162,11 @@ def _is_stability(figures: Stability, n_clusters: int) -> bool:
         and 0 <= figures.n_resamples <= MOST_ROWS
         and figures.seed >= 0
     )
+
+
+def _wrong_choices(stored: StoredStudy) -> Iterator[str]:
+    if any(row.n_clusters != k or any(np.isinf(score) for score in row[1:]) for k, row in enumerate(stored.choices, 1)):
+        yield "the numbers of clusters that were considered must be 1, 2, … with finite scores"
 
 
 def _wrong_labels(stored: StoredStudy) -> Iterator[str]:

@@ -12,7 +12,6 @@ from intarsia.core.grouping.agglomeration import LocalForces, agglomerate
 from intarsia.core.grouping.n_clusters import (
     Summaries,
     choose_n_clusters,
-    clearest_number,
     expected_distances,
     found_by_participants,
     silhouette_of_halves,
@@ -20,6 +19,7 @@ from intarsia.core.grouping.n_clusters import (
     silhouettes_of_cuts,
     silhouettes_of_rows,
 )
+from intarsia.core.grouping.tried_numbers import TriedNumbers
 from tests.naive import silhouette
 
 
@@ -66,20 +66,6 @@ def test_weighted_silhouette_worked_by_hand():
     assert silhouette(d, np.array([0, 0, 1]), w) == pytest.approx(by_hand)
 
 
-def test_the_number_of_one_participant():
-    flat = np.array([[0.20, 0.19, 0.19, 0.2], [0.20, 0.21, 0.21, 0.2]])  # mean 0.2, noise 0.01
-    assert clearest_number(np.array([0.2, 0.24, 0.2, 0.2]), np.full(4, 0.2), flat) == 1  # within chance
-    curve = np.array([0.4, 0.5, 0.48, 0.3])
-    assert clearest_number(curve, np.array([0.4, 0.4, 0.4, 0.1]), flat) == 4  # 3 is higher, 4 as good, 5 no longer
-    assert clearest_number(curve, np.array([0.4, 0.4, 0.22, 0.1]), flat) == 3  # with 4, one is a piece of another
-    assert clearest_number(curve, np.array([0.4, 0.4, 0.1, 0.1]), flat) == 3  # … or as unclear as in a cloud
-    # all are higher than those of a cloud and none stands out: the one whose least clear cluster is clearest
-    assert clearest_number(np.array([0.3, 0.3, 0.3, 0.31]), np.array([0.25, 0.28, 0.2, 0.2]), flat) == 3
-    # six rows: references scatter so much that not even 1 is five deviations above them
-    few = np.array([[0.4, 0.3], [0.8, 0.7]])
-    assert clearest_number(np.array([1.0, 0.7]), np.array([1.0, 0.5]), few) == 2
-
-
 def test_what_participants_with_a_quarter_of_the_rows_find():
     assert found_by_participants([5], [10]) == 5
     assert found_by_participants([3, 4, 9], [100, 100, 100]) == 9
@@ -98,6 +84,28 @@ def test_halves_of_a_gaussian(d):
     seen = np.ones((2, d), dtype=bool)
     distances = expected_distances(densities, seen, extent_of_densities(densities, seen, 2.0))
     assert silhouette(distances, np.array([0, 1])) == pytest.approx(silhouette_of_halves(d))
+
+
+def told(best: int, most: int = 8):
+    """What the rows of a participant show that has so many clear clusters."""
+    numbers, yes = np.arange(2, most + 1), np.ones(most - 1)
+    return TriedNumbers(0.7 - 0.1 * abs(numbers - best), 0.2 * yes, 0.01 * yes, yes, yes, (numbers <= best) * 1.0)
+
+
+def test_one_participant_does_not_decide_alone_and_tables_are_weighted_by_rows():
+    local = planted([[0.0, 9.0, 18.0, 27.0], [0.0, 9.0], [0.0, 9.0]])
+    alone = local._replace(tried={0: told(4), 1: told(2), 2: told(2)}, sizes=np.array([25] * 4 + [150] * 4))
+    assert choose(alone).found == 2
+    assert choose(alone._replace(sizes=np.array([500] * 4 + [50] * 4))).found == 4
+    assert choose(alone).tried.silhouette[0] == pytest.approx((100 * 0.5 + 600 * 0.7) / 700)
+    assert choose(local).found == 4  # without tables: what participants with a quarter of the rows find
+
+
+def test_a_cut_with_a_tiny_cluster_is_no_reason_to_leave_the_number_of_the_participants():
+    sizes = np.array([50, 50, 50, 50, 1])
+    far = planted([[0.0, 9.0], [0.0, 9.0, 500.0]])._replace(tried={0: told(2), 1: told(2)}, sizes=sizes)
+    assert choose(far._replace(sizes=np.full(5, 50))).n_clusters == 3
+    assert choose(far).n_clusters == 2
 
 
 def planted(means: list[list[float]], *, chose: bool = True):
@@ -130,7 +138,7 @@ def test_chosen_from_summaries(separate):
 def test_one_cluster_can_be_chosen():
     assert choose(planted([[0.0], [0.1], [-0.1]])).n_clusters == 1
     assert choose(planted([[0.0], [0.0], [9.0]])).n_clusters == 2  # everybody holds one, not the same
-    assert choose(planted([[3.0]])) == (1, {}, 1)
+    assert choose(planted([[3.0]])) == (1, {}, 1, None)
 
 
 def test_a_cloud_is_one_cluster_and_a_participant_with_a_single_one_does_not_split_it():

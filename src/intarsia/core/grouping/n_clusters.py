@@ -1,16 +1,14 @@
 """Choosing K: at a participant by silhouettes of rows, at the coordinator by silhouettes of summaries.
 
-Silhouettes are high for few clusters and in few dimensions, whether there is structure or not. A participant therefore
-compares its silhouettes with those of rows that are one Gaussian cloud of the same shape (*references*), and may find 1.
-
-K is at least the number that participants find by themselves. From there on, the merge tree and a silhouette over local
+K is at least the number that the rows of all participants show together (:mod:`~intarsia.core.grouping.tried_numbers`).
+From there on, the merge tree and a silhouette over local
 clusters decide: the mean squared distance between the points of two clusters follows from their means and variances, so a
 silhouette of the proxies needs no proxies. Distances are rescaled, and incomparable pairs are ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,44 +16,16 @@ import numpy as np
 from intarsia.core.densities.base import Density
 from intarsia.core.distances import Extent
 from intarsia.core.grouping.agglomeration import LocalForces, MergeTree, agglomerate, same_owner
+from intarsia.core.grouping.tried_numbers import TriedNumbers, are_large, clearest_number, pooled
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 # Kaufman and Rousseeuw (1990): up to 0.25 a silhouette shows no substantial structure, up to 0.5 one that may be artificial
 NO_STRUCTURE, CLEAR = 0.25, 0.5
 
-_DEVIATIONS = 5.0  # standard deviations that a silhouette must be above its references to be more than chance
-_NEARLY = 0.25  # share of the highest excess over the references: a number so close to the highest is as good
-_LEAST_CLEAR = 0.5  # share of the mean silhouette: a cluster less clear than this is a part of another
 _QUARTER = 0.25  # share of all rows that participants must hold for their number to count
 _MANY = 4  # participants, of whom one alone may be wrong
-_HARDLY = 0.01  # a silhouette over summaries that is higher by less is no reason to leave the participants' number
-
-
-def clearest_number(mean: FloatArray, least: FloatArray, references: FloatArray) -> int:
-    """Return how many clusters one participant has, 1 if its silhouettes are no higher than those of a single cloud.
-
-    ``mean`` and ``least`` are the mean silhouette and that of the least clear cluster with 2, 3, … clusters;
-    ``references`` has one row for each reference. Candidates are numbers with an excess over the references that is more
-    than chance, which leave every cluster clearer than a cluster of the references, and at least half as clear as all are
-    on average. Finding too few is worse than finding too many, which the merge tree can repair: of those with nearly the
-    highest excess the largest is taken. Where no candidate stands out (rows that are no cloud, but of no clear clusters
-    either), it is the one whose least clear cluster is clearest.
-
-    >>> clearest_number(np.array([0.4, 0.6, 0.5]), np.array([0.3, 0.5, 0.1]), np.array([[0.2, 0.2, 0.2], [0.2, 0.21, 0.2]]))
-    3
-    """
-    expected = references.mean(axis=0)
-    noise = float(np.sqrt(references.var(axis=0, ddof=1).mean()))
-    excess = mean - expected
-    # references of a few rows scatter so much that not even perfect silhouettes, 1, would be far enough above them
-    beyond = excess > np.minimum(_DEVIATIONS * noise, (1.0 - expected) / 2)
-    if not beyond.any():
-        return 1
-    clear = beyond & (least >= expected) & (least >= _LEAST_CLEAR * mean)
-    highest, usual = excess[clear].max(initial=-1.0), max(float(np.quantile(excess, 0.25)), 0.0)
-    if highest - usual <= _DEVIATIONS * noise:
-        return 2 + int(least.argmax())
-    return 2 + int(np.flatnonzero(clear & (excess >= highest - _NEARLY * (highest - usual))).max())
+_HARDLY = 0.03  # a silhouette over summaries that is higher by less is no reason to leave the participants' number
+_MORE = 2  # times the number of local clusters that some participant has: K is no larger
 
 
 def expected_distances(densities: Sequence[Density], seen: BoolArray, extent: Extent) -> FloatArray:
@@ -100,21 +70,29 @@ def found_by_participants(numbers: Sequence[int], rows: Sequence[int]) -> int:
 
 
 class Choice(NamedTuple):
-    """K, the silhouette of every cut, and the number of clusters that participants found, if any chose their own."""
+    """K, the silhouette of every cut, and the number of clusters that participants found, if any chose their own.
+
+    ``tried`` is what participants' rows show with 2, 3, … clusters, pooled; None if nobody told it.
+    """
 
     n_clusters: int
     silhouettes: dict[int, float]
     found: int | None
+    tried: TriedNumbers | None = None
 
 
 class Summaries(NamedTuple):
-    """Local clusters as the choice of K uses them; ``chose`` marks those whose owners chose their own number."""
+    """Local clusters as the choice of K uses them; ``chose`` marks those whose owners chose their own number.
+
+    ``tried`` are the tables of owners that told what their rows show with 2, 3, … clusters, by position.
+    """
 
     densities: Sequence[Density]
     seen: BoolArray
     owner: IntArray
     sizes: IntArray
     chose: BoolArray
+    tried: Mapping[int, TriedNumbers] = {}
 
 
 def choose_n_clusters(local: Summaries, attracted: LocalForces, extent: Extent, *, separate: bool = True) -> Choice:
@@ -123,10 +101,8 @@ def choose_n_clusters(local: Summaries, attracted: LocalForces, extent: Extent, 
     Where they found 1, some cut must be clearer than the halves of one cluster are. Cuts are those of the merge tree, and
     with ``separate`` also of the one that keeps clusters of one participant in different groups.
     """
-    tree = attracted.tree
-    counts, rows = np.bincount(local.owner), np.bincount(local.owner, weights=local.sizes)
-    chose = np.unique(local.owner[local.chose])
-    found = found_by_participants(counts[chose].tolist(), rows[chose].tolist()) if len(chose) else None
+    tree, counts = attracted.tree, np.bincount(local.owner)
+    found, tried = _found(local)
     distances = expected_distances(local.densities, local.seen, extent)
     weights = local.sizes.astype(np.float64)
     curve = silhouettes_of_cuts(tree, distances, weights)
@@ -135,16 +111,33 @@ def choose_n_clusters(local: Summaries, attracted: LocalForces, extent: Extent, 
         limited = agglomerate(attracted.forces, same_owner(local.owner, bound), weights=attracted.weights)
         least = max(bound, limited.fewest_groups)
         curve |= {k: s for k, s in silhouettes_of_cuts(limited, distances, weights).items() if k >= least}
-    scores = {k: s for k, s in curve.items() if k >= max(found or 2, tree.fewest_groups)}
+    least = max(found or 2, tree.fewest_groups)
+    most = None if found is None else max(_MORE * int(counts.max()), least)
+    scores = {k: s for k, s in curve.items() if k >= least and (most is None or k <= most)}
     best = max(scores, key=lambda k: (scores[k], -k), default=max(found or 1, tree.fewest_groups))
-    if found in scores and scores[found] >= scores[best] - _HARDLY:
-        return Choice(found, curve, found)
+    if found in scores and (scores[found] >= scores[best] - _HARDLY or not _is_large(local, tree, best)):
+        return Choice(found, curve, found, tried)
     if found == 1 and tree.fewest_groups == 1 and scores:
         varying = (local.seen & extent.varies).astype(np.float64)
         shared = (varying @ varying.T)[np.triu_indices(len(varying), 1)]
         if scores[best] <= silhouette_of_halves(float(shared[shared > 0].mean())):
-            return Choice(1, curve, found)
-    return Choice(best, curve, found)
+            return Choice(1, curve, found, tried)
+    return Choice(best, curve, found, tried)
+
+
+def _found(local: Summaries) -> tuple[int | None, TriedNumbers | None]:
+    """Return the number of clusters that participants found, and what their rows show together, if any told it."""
+    counts, rows = np.bincount(local.owner), np.bincount(local.owner, weights=local.sizes)
+    if local.tried:
+        tried = pooled(list(local.tried.values()), [int(rows[owner]) for owner in local.tried])
+        return clearest_number(tried), tried
+    chose = np.unique(local.owner[local.chose])
+    return found_by_participants(counts[chose].tolist(), rows[chose].tolist()) if len(chose) else None, None
+
+
+def _is_large(local: Summaries, tree: MergeTree, n_clusters: int) -> bool:
+    """Whether all clusters of a cut are more than outliers."""
+    return are_large(np.bincount(tree.cut(max(n_clusters, tree.fewest_groups)), weights=local.sizes))
 
 
 def silhouettes_of_rows(distances: FloatArray, labels: IntArray) -> FloatArray:

@@ -212,8 +212,8 @@ def curve(tree: Tree) -> Chart:
     return Chart(
         "curve",
         "Silhouette by number of clusters",
-        "How clearly local clusters are separated, from summaries. The chosen number is at least the number that large "
-        "participants find in their own rows, and more where the curve is clearly higher.",
+        "How clearly local clusters are separated, from summaries. The chosen number is at least the number that the rows "
+        "of all participants show together, and more where the curve is clearly higher. The table has all scores.",
         figure(
             traces,
             340,
@@ -222,7 +222,20 @@ def curve(tree: Tree) -> Chart:
             xaxis=titled("number of clusters", dtick=1 if last <= _MOST_TICKS else None),
             yaxis=titled("silhouette over summaries"),
         ),
-        Rows(("clusters", "silhouette"), tuple((k, f"{value:.4f}") for k, value in tree.silhouettes.items())),
+        _numbers(tree),
+    )
+
+
+def _numbers(tree: Tree) -> Rows:
+    """Return the scores of all numbers of clusters that were considered."""
+    if not tree.choices:
+        return Rows(("clusters", "silhouette"), tuple((k, f"{value:.4f}") for k, value in tree.silhouettes.items()))
+    names = ("clusters", "confidence", "silhouette", "stability", "objective")
+    return Rows(
+        names,
+        tuple(
+            (row.n_clusters, *("" if np.isnan(value) else f"{value:.4f}" for value in row[1:])) for row in tree.choices
+        ),
     )
 
 
