@@ -23,9 +23,9 @@ class FederatedClustering(TableClusterer):
     Parameters
     ----------
     n_clusters : int or "auto", default="auto"
-        The number of global clusters, K. ``"auto"`` takes one more exchange: K is the number of clusters that participants
-        with a quarter of all rows find by themselves, or more where the silhouette over summaries is clearly higher. It may
-        be 1. ``result.plot_n_clusters()`` shows the choice. (The paper: given.)
+        The number of global clusters, K. ``"auto"`` takes one more exchange: K is the number that the rows of all
+        participants show together, or more where the silhouette over summaries is clearly higher. It may be 1, and does not
+        depend on ``random_state``. ``result.choices`` and ``result.plot_n_clusters()`` show the choice. (The paper: given.)
     aggregation : {"search", "paper", "method_a", "method_b"}, default="search"
         How local centroids are grouped. ``"search"`` minimises the objective (eq:meta_clustering) from many starts, among
         them the paper's Method A and Method B. ``"paper"`` takes Method A if Assumption 1 holds for its groups, and Method B
