@@ -140,9 +140,11 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
     features: Annotated[tuple[str, ...], Fact("names of the features", rows="n_rows")]
     n_rows: Annotated[int, count("number of rows")]
     filled: Annotated[Array, count("observed values of each feature", rows="n_rows")]
-    values: Annotated[Array, Fact("centroid of each local cluster: means over its rows", rows="counts")]
+    values: Annotated[
+        Array, Fact("centroid of each local cluster, or of each half of one: means over its rows", rows="counts")
+    ]
     counts: Annotated[Array, count("observed values behind each entry of a centroid")]
-    sizes: Annotated[Array, count("rows in each local cluster")]
+    sizes: Annotated[Array, count("rows in each local cluster, or in each half of one")]
     levels: Annotated[dict[str, tuple[str, ...]], Fact("names of the categorical columns, and of their levels")] = (
         msgspec.field(default_factory=dict)
     )
