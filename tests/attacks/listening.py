@@ -17,6 +17,8 @@ from intarsia.runtime.in_process import WireRuntime
 from intarsia.tables.frame import read_table
 from tests.attacks.studies import Study, Table
 
+MANY_ROUNDS = {"max_rounds": 20, "tol": 1e-4}  # as many as a participant allows: each one tells more
+
 
 class Tap(WireRuntime):
     """Keeps every request with its reply, by participant."""
@@ -100,7 +102,8 @@ def participant_of(table: Table, name: str, policy: ReleasePolicy | None, **more
 def estimator_of(study: Study, seed: int) -> FederatedClustering | OneShotClustering:
     settings = dict(study.settings)
     kind = {"federated": FederatedClustering, "one_shot": OneShotClustering}[settings.pop("method", "federated")]
-    return kind(study.n_clusters, random_state=seed, **settings)
+    rounds = MANY_ROUNDS if kind is FederatedClustering else {}
+    return kind(study.n_clusters, random_state=seed, **rounds, **settings)
 
 
 def listen(study: Study, policy: ReleasePolicy | None, seed: int = 0) -> dict[str, Heard]:
