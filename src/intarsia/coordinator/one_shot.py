@@ -149,7 +149,8 @@ class OneShotAlgorithm(OneShotSettings):
         if self.n_clusters is not None and self.n_clusters > n_local:
             raise TooFewClustersError(
                 f"{self.n_clusters} global clusters were requested, but participants found only {n_local} local clusters "
-                f"in total. Hint: request at most {n_local} clusters, or more local ones (n_local_clusters)."
+                "in total. Hint: request fewer clusters, or more local ones (n_local_clusters). Participants with few rows "
+                "for so many clusters count as one cluster."
             )
 
     def _group(

@@ -19,6 +19,7 @@ from intarsia.participant.silhouettes import distances_between, drawn, of_cluste
 from intarsia.participant.unknown_k import try_numbers
 
 FEWER_ROWS, CLEAR_ENOUGH = 400, 0.3  # a smaller sample, and the silhouette in it that makes a larger one unnecessary
+MANY_PAIRS = 20  # of rows, from which on they are not taken for one cluster because K is larger
 LARGE = 1_000_000  # values, from which on threads help
 PART_ROWS = 1 << 14  # rows that numbers of clusters are tried on, where there are more than twice as many
 MOST_STEPS = 150_000_000  # clusters × values over all numbers of clusters that are tried below the expected one
@@ -41,8 +42,9 @@ def choose_labels(
     If the number of global clusters is unknown, silhouettes are compared with those of tables without structure
     (:func:`clearest_number`), and a cluster has at least ``fewest`` rows. If it is known (``expected``), a participant need
     not have rows of all global clusters, but too few local clusters are worse than too many: it uses ``expected`` unless one
-    of these clusters has no structure of its own and fewer clusters are all clear. If there are fewer than two rows for
-    each, it uses as many clusters as there are pairs of rows.
+    of these clusters has no structure of its own and fewer clusters are all clear. Rows without any structure form
+    ``expected`` clusters if there are at least two rows for each, as many as there are pairs of rows if these are not far
+    fewer, and a single cluster otherwise: few rows are often of one cluster.
     """
     prepared, used = clusterer.missing.prepared(rows)
     most = min(most, len(used) // 2)  # a cluster has at least two rows
@@ -95,23 +97,27 @@ def _threads() -> Any:
 
 def _up_to(clusterer: Clusterer, rows: Sample, expected: int, most: int, rng: np.random.Generator) -> Chosen:
     """Return the expected number of clusters, or fewer if these are clearer."""
-    expected = max(min(expected, most), 1)
-    labels = clusterer.cluster(rows, expected, rng)
-    if rows.n_rows > 2 * FEWER_ROWS:  # nearly always a small sample is enough
-        clarity = float(of_sample(rows, labels, rng, FEWER_ROWS).min())
-        if clarity > CLEAR_ENOUGH:
-            return Chosen(labels, clarity)
+    if most < expected:
+        labels = np.zeros(rows.n_rows, dtype=np.intp)
+    else:
+        labels = clusterer.cluster(rows, expected, rng)
+        if rows.n_rows > 2 * FEWER_ROWS:  # nearly always a small sample is enough
+            clarity = float(of_sample(rows, labels, rng, FEWER_ROWS).min())
+            if clarity > CLEAR_ENOUGH:
+                return Chosen(labels, clarity)
     clarity = float(of_sample(rows, labels, rng).min())
     if clarity > NO_STRUCTURE:
         return Chosen(labels, clarity)
     part, steps = _part(rows, rng), 0
-    for k in range(expected - 1, 1, -1):
+    for k in range(min(most, expected - 1), 1, -1):
         if (steps := steps + k * part.cells.size) > MOST_STEPS:
             break
         fewer = clusterer.cluster(part, k, rng, N_INIT if part is rows else PART_INIT)
         if (clarity_of_fewer := float(of_sample(part, fewer, rng).min())) > CLEAR:
             return Chosen(fewer if part is rows else clusterer.cluster(rows, k, rng), clarity_of_fewer)
-    return Chosen(labels, clarity if expected > 1 else None)
+    if min(expected / 2, MANY_PAIRS) <= most < expected:
+        labels = clusterer.cluster(rows, most, rng)
+    return Chosen(labels, clarity if most >= expected > 1 else None)
 
 
 def _part(rows: Sample, rng: np.random.Generator) -> Sample:

@@ -70,7 +70,8 @@ class LocalCentroids:
             n = len(np.unique(self.owner))
             raise TooFewClustersError(
                 f"{n_groups} global clusters were requested, but {n} participant(s) found only {len(self)} local "
-                f"clusters in total. Hint: request at most {len(self)} clusters, or more local ones (n_local_clusters)."
+                "clusters in total. Hint: request fewer clusters, or more local ones (n_local_clusters). Participants with "
+                "few rows for so many clusters count as one cluster."
             )
 
 
