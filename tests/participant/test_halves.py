@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from intarsia.coordinator.settings import FederatedSettings, OneShotSettings
-from intarsia.exceptions import ReleaseError
+from intarsia.exceptions import ProtocolError, ReleaseError
 from intarsia.participant import Participant
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
@@ -83,3 +83,10 @@ def test_only_a_study_with_halves_asks_for_them():
     participant = Participant(read_table(frame_of(150), "a"), pipeline=Pipeline(ReleasePolicy(), terms=refused))
     participant.handle(asked)
     assert isinstance(participant.last_error, ReleaseError)
+
+
+@pytest.mark.parametrize("wrong", [[0, 2, 2, 0, 2, 2], [0, 1, 2, -1, 1, 2], [0, 1, 2, 0, 1, 1 << 53], [0, 1, 2]])
+def test_halves_must_be_those_of_clusters(wrong):
+    reply = Participant(read_table(frame_of(600), "a")).handle(HALVES)
+    with pytest.raises(ProtocolError, match="numbered from 0 without a break"):
+        msgspec.structs.replace(reply, half_of=np.array(wrong)).check()

@@ -142,4 +142,6 @@ def wide_study():
         }
         for hospital, table in intarsia.datasets.load_heart_disease().tables.items()
     }
-    return intarsia.cluster(tables, 4, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return intarsia.cluster(tables, 4, random_state=0)

@@ -203,7 +203,8 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
         require((self.counts.sum(axis=0) <= self.filled).all(), "clusters must not have more values than the column")
         if self.half_of is not None:
             fits = self.half_of.shape == self.sizes.shape and self.half_of.dtype.kind == "i"
-            numbered = fits and np.array_equal(np.unique(self.half_of), np.arange(int(self.half_of.max()) + 1))
+            inside = fits and bool(((self.half_of >= 0) & (self.half_of < len(self.sizes))).all())
+            numbered = inside and bool((np.bincount(self.half_of) > 0).all())
             require(numbered, "halves must be those of clusters that are numbered from 0 without a break")
         require(self.clarity is None or -1 <= self.clarity <= 1, "clarity must be between -1 and 1")
         if self.tried is not None:
