@@ -6,7 +6,9 @@ import pytest
 import intarsia
 from intarsia.report.data import State
 
-pytestmark = pytest.mark.filterwarnings("ignore::intarsia.exceptions.AssumptionWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::intarsia.exceptions.AssumptionWarning", "ignore::intarsia.exceptions.UnitsWarning"
+)
 ABOUT = "The paper's assumptions hold for its method"
 APART = "Local clusters of a participant stay apart"
 
