@@ -58,7 +58,7 @@ def squares_between(centroids: MaskedCentroids, groups: IntArray, n_groups: int)
 def share_moved(one: IntArray, other: IntArray, weights: IntArray) -> float:
     """Return the share of the weights that two groupings put in different groups, after the best matching of groups.
 
-    >>> share_moved(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1]), np.array([2, 1, 5, 2]))
+    >>> round(share_moved(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1]), np.array([2, 1, 5, 2])), 3)
     0.2
     """
     shared = np.zeros((int(one.max()) + 1, int(other.max()) + 1))
