@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections import Counter
@@ -27,7 +28,7 @@ class RealFederation:
             folder = self._folder / f"quorum-{quorum}"
             folder.mkdir()
             settings = "\n".join(
-                f"{name} = {value}" for name, value in cases.SETTINGS.items() if name != "random_state"
+                f"{name} = {json.dumps(value)}" for name, value in cases.SETTINGS.items() if name != "random_state"
             )
             self._federations[quorum] = Federation(
                 folder, cases.tables(), k=2, settings=settings, quorum=quorum, deadline=DEADLINES[quorum], late=absent,
