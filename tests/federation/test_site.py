@@ -160,6 +160,14 @@ def test_labels_by_centroids_need_no_earlier_request_and_repeat_after_a_restart(
     assert (kit / "labels.csv").read_text() == kept
 
 
+def test_the_journal_lists_what_is_repeated_also_where_rows_would_tell_something_else_now(kit):
+    told = replace(Site("a", kit, RUN).answer(encode(summarize())), clarity=0.5)
+    (stored,) = (kit / "intarsia" / f"{RUN}.replies").iterdir()
+    stored.write_bytes(encode(told))
+    assert encode(Site("a", kit, RUN).answer(encode(summarize()))) == encode(told)
+    assert list(Journal(kit / RELEASES).entries(LEFT))[-1]["sha256"] == sha256(encode(told)).hexdigest()
+
+
 def test_a_site_refuses_a_reply_that_is_larger_than_one_message(kit):
     reply = Site("a", kit, RUN, max_bytes=100).answer(encode(summarize()))
     assert isinstance(reply, Failure)

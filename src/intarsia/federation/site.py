@@ -134,14 +134,26 @@ class Site:
             return failure
         if isinstance(request, Assign) and not self._summarized:
             self._recall()
-        if (told := self._told(request)) is not None and not isinstance(request, Summarize | Label | Assign):
-            self._journal.write_reply(told, request)
-            return told
+        if (told := self._told(request)) is not None:
+            return self._repeated(request, told)
         reply = self._participant.handle(request)
         if not isinstance(reply, Failure):
             self._remember(request)
-            reply = self._keep(request, reply) if told is None else told
+            self._keep(request, reply)
         return reply
+
+    def _repeated(self, request: Request, told: Reply) -> Reply:
+        """Return what was told before a restart, and find local clusters or labels again, which only rows have."""
+        if isinstance(request, Summarize | Label | Assign):
+            self._journal.replies_stay = True
+            reply = self._participant.handle(request)
+            self._journal.replies_stay = False
+            if isinstance(reply, Failure):
+                told = reply
+            else:
+                self._remember(request)
+        self._journal.write_reply(told, request)
+        return told
 
     def _told(self, request: Request) -> Reply | None:
         """Return the reply to the same request before a restart: what was told since must not change it."""
@@ -150,10 +162,9 @@ class Site:
         except (OSError, ProtocolError):
             return None
 
-    def _keep(self, request: Request, reply: Reply) -> Reply:
+    def _keep(self, request: Request, reply: Reply) -> None:
         self._replies.mkdir(mode=0o700, exist_ok=True)
         write_atomically(self._replies / digest_of(request), encode(reply), secret=True)
-        return reply
 
     def _remember(self, request: Request) -> None:
         if isinstance(request, Summarize):
