@@ -41,10 +41,12 @@ def _joined(outcome: Outcome) -> Iterator[Finding]:
     pairs = Counter((local.participant, local.group) for local in outcome.local_clusters)
     joined = sorted({name for (name, _), n in pairs.items() if n > 1 and n_local[name] <= k})
     if k > 1 and joined:
+        # the search keeps them apart, but rows may prefer another grouping
+        other = "n_rivals=0" if outcome.aggregation.overruled else "aggregation='search'"
         yield Finding(
             "Local clusters of a participant stay apart",
             State.CAUTION,
             f"Some local clusters of {quote(joined)} are in the same cluster, although each has no more than {k} of them.",
-            "The participant may have split a cluster, or the grouping joined two: compare with aggregation='search', "
-            "which keeps them apart.",
+            f"The participant may have split a cluster, or the grouping joined two: compare with {other}, which keeps them "
+            "apart.",
         )
