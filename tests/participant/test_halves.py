@@ -3,9 +3,10 @@
 import msgspec
 import numpy as np
 import pytest
+from sklearn.cluster import DBSCAN
 
 from intarsia.coordinator.settings import FederatedSettings, OneShotSettings
-from intarsia.exceptions import ProtocolError, ReleaseError
+from intarsia.exceptions import ProtocolError, ReleaseError, TooFewClustersError
 from intarsia.participant import Participant
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
@@ -90,3 +91,9 @@ def test_halves_must_be_those_of_clusters(wrong):
     reply = Participant(read_table(frame_of(600), "a")).handle(HALVES)
     with pytest.raises(ProtocolError, match="numbered from 0 without a break"):
         msgspec.structs.replace(reply, half_of=np.array(wrong)).check()
+
+
+def test_rows_that_are_all_noise_are_told_to_have_no_cluster():
+    participant = Participant(read_table(frame_of(60), "a"), DBSCAN(eps=1e-9, min_samples=50))
+    with pytest.raises(TooFewClustersError, match="every row is noise"):
+        participant.handle(HALVES).check()

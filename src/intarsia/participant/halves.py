@@ -30,6 +30,8 @@ def in_halves(rows: Rows, sample: Sample, drawn: IntArray, fit: Fit, fewest: int
     ``sample`` are rows in memory and ``drawn`` their positions; all rows of a cluster follow the nearer of its halves.
     """
     n_clusters, fewest = len(fit.sizes), max(2 * fewest, _FEWEST)
+    if not n_clusters:  # every row is noise
+        return Halved(fit, np.arange(0))
     sampled = np.asarray(fit.labels[drawn], dtype=np.intp)
     halves, clusterer = sampled.copy(), BuiltInKMeans()
     for k in np.flatnonzero(fit.sizes >= 2 * fewest):

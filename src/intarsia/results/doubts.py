@@ -66,7 +66,7 @@ def _blamed(outcome: Outcome, amounts: dict[str, float]) -> dict[str, float]:
 
 
 def dominant(outcome: Outcome) -> tuple[str, float] | None:
-    """Return the participant with more than half of all rows, and its share; None if there is none."""
+    """Return the participant with more than half of all rows, and its share; None if nobody has so many."""
     rows = outcome.coverage.rows
     if len(rows) < FEWEST or rows.max() <= DOMINANT_SHARE * rows.sum():
         return None

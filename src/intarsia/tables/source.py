@@ -148,7 +148,7 @@ def register_source(
 
 
 def format_of(table: Any) -> Format | None:
-    """Return the registered type that a path or object is of, the latest first; None if there is none."""
+    """Return the registered type that a path or object is of, the latest first; None if no type fits."""
     kind = _registered(table)
     if kind is None and isinstance(table, str | PathLike):
         _import_packages()
