@@ -426,7 +426,7 @@ COMMANDS = ("check", "fit", "predict", "explain", "report", "demo", "datasets", 
 JOINING = ("join-request", "approve", "join", "renew", "certificates")
 SEVERAL = {
     "federation": ("init", "start", "run", "status", "result", *JOINING),
-    "participant": ("preview", "renew", "serve"),
+    "participant": ("preview", "renew", "serve", "budget"),
 }
 
 

@@ -18,6 +18,7 @@ import typer
 from rich import box
 from rich.table import Table
 
+from intarsia.cli.budget import budget
 from intarsia.cli.console import out, plain, print_json
 from intarsia.cli.kit_options import Json, Kit, become, check_certificates, engine, say, tell
 from intarsia.exceptions import SettingError
@@ -260,6 +261,9 @@ def renew(
     with Journal(kit / RELEASES).locked() as journal:
         journal.append({"event": "renewed", "reason": reason, "record": aside.name})
     tell(f"the record is now {aside}; keep it: it says what was told before")
+
+
+participant.command()(budget)
 
 
 def _settings_of(kit: Path | None) -> LocalSettings:
