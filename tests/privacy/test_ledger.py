@@ -9,6 +9,7 @@ import threading
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from intarsia.exceptions import OutputError, ReleaseError, SettingError
 from intarsia.privacy import ledger as module
+from intarsia.privacy import ledger_store
 from intarsia.privacy.ledger import GRAIN, Ledger, grains_of, grains_within, split
 from intarsia.privacy.noise import epsilon_of
 from intarsia.privacy.spending import Spending
@@ -319,6 +321,33 @@ def test_old_data_do_not_come_back_by_way_of_new_data(table):
     table.write_text("x\n5\n")
     ledger.reset("third")
     assert len(ledger.entries()[0]["earlier"]) == 2
+
+
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_a_reset_that_is_interrupted_loses_no_debit_and_can_be_repeated(table, monkeypatch, step):
+    """It has three steps that change files: the answers aside, the lines aside, the new ledger."""
+    ledger = Ledger.beside(table)
+    ask(ledger, 1)
+    table.write_text("x\n3\n4\n")
+    steps = iter(range(3))
+
+    def until_killed(do):
+        def run(*args, **kwargs):
+            if next(steps) == step:
+                raise KeyboardInterrupt
+            return do(*args, **kwargs)
+
+        return run
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", until_killed(Path.rename))
+        patch.setattr(ledger_store, "write_atomically", until_killed(ledger_store.write_atomically))
+        with pytest.raises(KeyboardInterrupt):
+            ledger.reset("new rows")
+    assert Ledger.beside(table).spent() == 0.125
+    Ledger.beside(table).reset("new rows")
+    assert Ledger.beside(table).spent() == 0
+    assert Ledger.beside(table).answer(digest(1)) is None
 
 
 def test_a_folder_of_files_is_a_table(tmp_path):

@@ -36,7 +36,7 @@ def test_rho_of_known_epsilons(epsilon, rho):
     assert rho_of(epsilon, 1e-6) == pytest.approx(rho, rel=0.01)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(EPSILONS, DELTAS)
 def test_rho_is_rounded_down_and_epsilon_up(epsilon, delta):
     rho = rho_of(epsilon, delta)
@@ -50,6 +50,7 @@ def test_epsilon_is_at_most_that_of_the_textbook(rho, delta):
     assert epsilon_of(rho, delta) <= (rho + 2 * np.sqrt(rho * np.log(1 / delta))) * (1 + 1e-9)
 
 
+@settings(max_examples=40)
 @given(st.floats(1e-9, 10), st.floats(1e-9, 10), DELTAS)
 def test_more_rho_is_more_epsilon_and_two_releases_cost_less_than_their_sum(one, other, delta):
     both = epsilon_of(one + other, delta)
