@@ -2,6 +2,7 @@ from . import datasets as datasets
 from . import exceptions as exceptions
 from ._version import __version__ as __version__
 from .core.features import FeatureSpace as FeatureSpace
+from .core.private.declared import DifferentialPrivacy as DifferentialPrivacy
 from .estimators import Blocks as Blocks
 from .estimators import ClusteringResult as ClusteringResult
 from .estimators import FederatedClustering as FederatedClustering
@@ -18,6 +19,7 @@ from .results.assumptions import AssumptionReport as AssumptionReport
 from .results.assumptions import check_assumptions as check_assumptions
 from .results.outcome import LocalCluster as LocalCluster
 from .results.outcome import RoundInfo as RoundInfo
+from .results.privacy import PrivacyAccount as PrivacyAccount
 from .results.rates import centroid_order_rate as centroid_order_rate
 from .results.rates import local_order_rate as local_order_rate
 from .results.rates import local_purity as local_purity

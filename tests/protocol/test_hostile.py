@@ -20,6 +20,7 @@ import polars as pl
 import pytest
 
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
+from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.exceptions import IntarsiaError, ProtocolError
 from intarsia.federation import site
 from intarsia.federation.kit_folder import write_study
@@ -27,9 +28,12 @@ from intarsia.federation.site import Site
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.federation.study_file import Study
 from intarsia.participant import Participant
+from intarsia.participant.private import PrivateParticipant
+from intarsia.privacy.budget import Account
 from intarsia.privacy.journal import Journal
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import OPEN, ReleasePolicy
+from intarsia.private.algorithm import PrivateAlgorithm
 from intarsia.protocol import (
     Assign,
     Centres,
@@ -61,6 +65,7 @@ from tests.hostile import Hostile
 COUNT, BATCHES = int(os.environ.get("INTARSIA_HOSTILE", "10000")), 4
 EVERY = 80  # replies that were let in, one run goes on to its end
 FEWEST = 5
+SEED = int(os.environ.get("INTARSIA_HOSTILE_SEED", "0"))
 NUMBER = re.compile(
     r"\d\.\d{3}|\d{5}(?!\d* (?:centroids|local clusters|global clusters|sets))(?!\d*; this installation)"
 )
@@ -79,6 +84,10 @@ ALGORITHMS = {
     "discrete": OneShotAlgorithm(n_clusters=2, n_starts=2, density="discrete", n_proxies=10, labels="local"),
     "likeliest": OneShotAlgorithm(n_clusters=2, scale="standard", n_starts=2, model="mixture"),
     "dirichlet": OneShotAlgorithm(n_clusters=2, n_starts=2, density="dirichlet", n_proxies=10),
+    "private": PrivateAlgorithm(
+        FederatedAlgorithm(n_clusters=2, scale="standard", n_starts=2, max_rounds=2),
+        DifferentialPrivacy(4, bounds=dict.fromkeys("xyz", (-4, 13)), levels={"sex": ["d", "f", "m"]}),
+    ),
 }
 
 
@@ -113,12 +122,30 @@ class Moment:
     answering: dict[str, Participant]
 
 
+class Repeatable:
+    """Noise that is the same whenever the test runs."""
+
+    def __init__(self):
+        self._rng = np.random.default_rng(SEED)
+
+    def draw(self, n, sensitivity, rho):
+        return np.rint(self._rng.normal(size=n) * sensitivity / np.sqrt(2 * rho)).astype(np.int64)
+
+
+def participant(table, algorithm):
+    if isinstance(algorithm, PrivateAlgorithm):
+        account = Account.of(algorithm.privacy, algorithm.rounds)
+        account.noise = Repeatable()
+        return PrivateParticipant(table, algorithm.privacy, account)
+    return Participant(table, pipeline=Pipeline(OPEN))
+
+
 @pytest.fixture(scope="module")
 def moments():
     found = []
     for name, algorithm in ALGORITHMS.items():
         answering = {
-            who: Participant(read_table(columns, who), pipeline=Pipeline(OPEN))
+            who: participant(read_table(columns, who), algorithm)
             for who, columns in tables(shares=name == "dirichlet").items()
         }
         step = algorithm.start(tuple(answering))
@@ -254,7 +281,7 @@ def test_hostile_requests_are_refused_with_a_reason_or_answered_by_the_rules(mom
         for part in getattr(reply, "refined", (reply,)):
             told = [getattr(part, name, None) for name in ("values", "counts", "squares", "misfit")]
             assert all(np.isfinite(numbers).all() for numbers in told if numbers is not None)
-    assert set(answered) == {tag_of(exchange.request) for exchange in exchanges()}
+    assert set(answered) == {tag_of(kind) for kind in Participant.handlers}
 
 
 def test_messages_that_claim_a_gigabyte_take_little_memory(moments, sites):

@@ -123,7 +123,8 @@ def choose_k(
     summaries = Summaries(densities, seen, clusters.owner, clusters.sizes, chose, clusters.tried)
     local = attracted.local
     choice = choose_n_clusters(summaries, local, attracted.extent, separate=separate)
-    if choice.n_clusters <= MAX_CLUSTERS:
+    most = min(MAX_CLUSTERS, local.tree.n_leaves)
+    if choice.n_clusters <= most:
         return choice
-    clearest = max((k for k in choice.silhouettes if k <= MAX_CLUSTERS), key=choice.silhouettes.__getitem__, default=1)
+    clearest = max((k for k in choice.silhouettes if k <= most), key=choice.silhouettes.__getitem__, default=1)
     return choice._replace(n_clusters=clearest)

@@ -15,11 +15,12 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from intarsia.coordinator import Algorithm
+from intarsia.coordinator import Algorithm, FederatedAlgorithm, OneShotAlgorithm
 from intarsia.coordinator.columns import check_connected
 from intarsia.coordinator.settings import check_rows, most_local_clusters
 from intarsia.core.distances import Metric
 from intarsia.core.features import FeatureSpace, indicators
+from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import FloatArray
 from intarsia.estimators.predict import predict_table
@@ -30,6 +31,7 @@ from intarsia.estimators.settings import OBSERVED, check_settings, for_each
 from intarsia.estimators.stability import KINDS, Fitted
 from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.privacy.policy import OPEN
+from intarsia.private.algorithm import PrivateAlgorithm
 from intarsia.protocol.terms import SILHOUETTE, LocalNumber
 from intarsia.results.advice import advice
 from intarsia.results.assumptions import check_assumptions
@@ -59,6 +61,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     missing: Any
     random_state: Any
     release: Any
+    privacy: DifferentialPrivacy | None
     n_jobs: int | None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -152,7 +155,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         """Run the algorithm; tables are taken out of the mapping, so that only their participants refer to them."""
         keys = {str(key): key for key in tables}
         names_of = {str(key): table.given_names for key, table in tables.items()}
-        levels_of = {str(key): table.levels for key, table in tables.items()}
+        levels_of = {str(key): self._levels_of(table) for key, table in tables.items()}
         self._check_tables(tables, names_of)
         seed, recorder = _seed(self.random_state), Recorder(watcher)
         algorithm, settings = self._for(list(tables), seed), settings_of(self)
@@ -175,9 +178,19 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             report,
         )
 
+    def _levels_of(self, table: AnyTable) -> dict[str, tuple[str, ...]]:
+        """Return the levels of each column of categories: those of the table or, under privacy, the declared ones."""
+        if self.privacy is None:
+            return table.levels
+        return {name: tuple(self.privacy.levels[name]) for name in table.given_names if name in self.privacy.levels}
+
     def _check_tables(self, tables: Mapping[Hashable, AnyTable], names_of: Mapping[str, Sequence[str]]) -> None:
         if not getattr(self, "allow_partial", False):
             check_connected(names_of)
+        if self.privacy is not None:  # nothing but names may decide whether there is a result
+            for name, columns in names_of.items():
+                self.privacy.check_declared(name, columns)
+            return
         n_rows = {str(key): len(table) for key, table in tables.items()}
         total = sum(n_rows.values())
         if self._known_k is not None and self._known_k > total:
@@ -221,7 +234,8 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         fixed = self.n_local_clusters
         if len(keys) == 1 and self._known_k is not None and (fixed is None or fixed == SILHOUETTE):
             fixed = self._known_k  # with one table, local clusters are the clusters
-        return self._algorithm(for_each(fixed, keys, "n_local_clusters"), seed)
+        algorithm = self._algorithm(for_each(fixed, keys, "n_local_clusters"), seed)
+        return algorithm if self.privacy is None else PrivateAlgorithm(algorithm, self.privacy)
 
     @property
     def _known_k(self) -> int | None:
@@ -276,7 +290,9 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         return tags
 
     @abstractmethod
-    def _algorithm(self, n_local_clusters: Mapping[str, LocalNumber], seed: int) -> Algorithm:
+    def _algorithm(
+        self, n_local_clusters: Mapping[str, LocalNumber], seed: int
+    ) -> FederatedAlgorithm | OneShotAlgorithm:
         """Return the algorithm with the settings of this estimator."""
 
     def _check_settings(self) -> None:

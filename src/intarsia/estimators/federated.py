@@ -7,8 +7,9 @@ from typing import Any
 
 from joblib import effective_n_jobs
 
-from intarsia.coordinator import Algorithm, FederatedAlgorithm
+from intarsia.coordinator import FederatedAlgorithm
 from intarsia.core.distances import Metric
+from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.estimators.base import TableClusterer
 from intarsia.protocol.terms import LocalNumber
 
@@ -93,6 +94,9 @@ class FederatedClustering(TableClusterer):
     release : ReleasePolicy or mapping of participants to one, default=None
         What may leave each participant. None: everything, because the caller has all tables. ``ReleasePolicy()`` is the
         default of a federation, and gives the result that a federation would.
+    privacy : DifferentialPrivacy or None, default=None
+        Differential privacy: participants tell noisy sums only, and spend a budget. All other settings apply to synthetic
+        tables that are drawn from these sums. None: no noise.
     n_jobs : int or None, default=None
         Number of processes in which participants compute at the same time; −1 is one per core. None: one after the other in
         this process. The result is the same.
@@ -140,6 +144,7 @@ class FederatedClustering(TableClusterer):
         stability: bool = False,
         random_state: Any = None,
         release: Any = None,
+        privacy: DifferentialPrivacy | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -162,9 +167,10 @@ class FederatedClustering(TableClusterer):
         self.stability = stability
         self.random_state = random_state
         self.release = release
+        self.privacy = privacy
         self.n_jobs = n_jobs
 
-    def _algorithm(self, n_local_clusters: Mapping[str, LocalNumber], seed: int) -> Algorithm:
+    def _algorithm(self, n_local_clusters: Mapping[str, LocalNumber], seed: int) -> FederatedAlgorithm:
         return FederatedAlgorithm(
             n_clusters=self._known_k,
             aggregation=self.aggregation,

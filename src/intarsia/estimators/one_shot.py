@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from intarsia.coordinator import Algorithm, OneShotAlgorithm
+from intarsia.coordinator import OneShotAlgorithm
 from intarsia.core.distances import Metric
+from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.estimators.base import TableClusterer
 from intarsia.protocol.terms import LocalNumber
 
@@ -95,6 +96,9 @@ class OneShotClustering(TableClusterer):
         Seed of everything random.
     release : ReleasePolicy or mapping of participants to one, default=None
         As in :class:`FederatedClustering`.
+    privacy : DifferentialPrivacy or None, default=None
+        Differential privacy: participants tell noisy sums only, and spend a budget. All other settings apply to synthetic
+        tables that are drawn from these sums. None: no noise.
     n_jobs : int or None, default=None
         As in :class:`FederatedClustering`.
 
@@ -134,6 +138,7 @@ class OneShotClustering(TableClusterer):
         stability: bool = False,
         random_state: Any = None,
         release: Any = None,
+        privacy: DifferentialPrivacy | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -160,9 +165,10 @@ class OneShotClustering(TableClusterer):
         self.stability = stability
         self.random_state = random_state
         self.release = release
+        self.privacy = privacy
         self.n_jobs = n_jobs
 
-    def _algorithm(self, n_local_clusters: Mapping[str, LocalNumber], seed: int) -> Algorithm:
+    def _algorithm(self, n_local_clusters: Mapping[str, LocalNumber], seed: int) -> OneShotAlgorithm:
         return OneShotAlgorithm(
             n_clusters=self._known_k,
             aggregation=self.aggregation,

@@ -13,6 +13,7 @@ import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator
 
+from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.runtime import recorder
 
@@ -37,8 +38,8 @@ def plain(setting: Any) -> Any:  # noqa: PLR0911  (one return per type)
         return float(setting) if np.isfinite(float(setting)) else str(float(setting))
     if isinstance(setting, Mapping):
         return {str(key): plain(value) for key, value in setting.items()}
-    if isinstance(setting, ReleasePolicy):
-        return asdict(setting)
+    if isinstance(setting, ReleasePolicy | DifferentialPrivacy):
+        return plain(asdict(setting))
     if isinstance(setting, list | tuple):
         return [plain(value) for value in setting] if len(setting) <= _LONGEST else f"{len(setting)} values"
     if isinstance(setting, np.ndarray):

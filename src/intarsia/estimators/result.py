@@ -40,6 +40,7 @@ from intarsia.results.advice import advice, known_of
 from intarsia.results.assumptions import AssumptionReport, check_assumptions
 from intarsia.results.choices import Choices
 from intarsia.results.outcome import LocalCluster, Outcome, RoundInfo, RunRecord
+from intarsia.results.privacy import PrivacyAccount
 from intarsia.results.profiles import Covered, Separation, coverage_of, separations
 from intarsia.results.stability import Stability
 
@@ -84,6 +85,11 @@ class ClusteringResult:
     @cached_property
     def _order(self) -> IntArray:
         return self.outcome.model.space.index(self.feature_names)
+
+    @property
+    def privacy(self) -> PrivacyAccount | None:
+        """What each participant spent of its privacy budget, by exchange; None if the study was not private."""
+        return self.outcome.privacy
 
     @property
     def n_clusters(self) -> int:
@@ -247,6 +253,11 @@ class ClusteringResult:
         >>> result.stability(n_resamples=4).scores
         (1.0, 1.0)
         """
+        if self.privacy is not None:
+            raise SettingError(
+                "stability() reads all rows again, for which a private study has no budget. Hint: stability=True measures "
+                "it on the synthetic tables of the study, at no cost."
+            )
         check_value("n_resamples", n_resamples, whole_number(2, 10_000))
         check_value("random_state", random_state, whole_number(0), NONE)
         fitted = self.fitted

@@ -16,6 +16,7 @@ from intarsia.core.densities.base import density_names, family_of
 from intarsia.core.distances import METRICS
 from intarsia.core.grouping.aggregations import centroid_methods, force_methods
 from intarsia.core.grouping.linkages import FORCE, LINKAGES, OF_MOMENTS, OF_POINTS
+from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.core.units import SCALES
 from intarsia.exceptions import SettingError, quote
 from intarsia.participant.clusterers import BUILT_IN
@@ -122,6 +123,7 @@ _COMMON = {
     "random_state": Setting((whole_number(0), _GENERATOR, NONE)),
     "release": Setting((instance("a ReleasePolicy", ReleasePolicy), NONE), by_participant=True),
     "n_jobs": Setting((_JOBS, NONE)),
+    "privacy": Setting((instance("a DifferentialPrivacy", DifferentialPrivacy), NONE)),
     "stability": Setting((_BOOLEAN,)),
 }
 SETTINGS: Mapping[str, Mapping[str, Setting]] = {
@@ -197,6 +199,8 @@ def check_settings(method: str, values: Mapping[str, Any]) -> None:
         if values.get("max_rounds"):
             check_can_start(estimator)
     _check_model(values)
+    if values["privacy"] is not None:
+        _check_private(values)
     if method == "one_shot":
         _check_one_shot(values)
 
@@ -219,6 +223,32 @@ def _check_model(values: Mapping[str, Any]) -> None:
         raise SettingError(
             "labels='local' gives rows the cluster of their local cluster, and model='mixture' the likeliest one. "
             "Hint: leave one of the two out."
+        )
+
+
+_NOT_PRIVATE: Mapping[str, tuple[Any, str]] = {
+    "local": (None, "a clusterer of your own has no bounded sensitivity"),
+    "missing": ("observed", "missing values count as the middle of the declared bounds"),
+    "release": (None, "noise takes the place of release rules"),
+    "fidelity": (False, "fidelity compares single rows"),
+    "bounding_boxes": (False, "bounding boxes are values of single rows"),
+    "allow_partial": (False, "sketches of tables without a common column cannot be compared"),
+    "metric": ("euclidean", "noisy sums are those of k-means"),
+    "labels": ("nearest", "rows are labelled by the nearest released centroid"),
+}
+"""Settings that differential privacy excludes: the only value that is left, and why."""
+
+
+def _check_private(values: Mapping[str, Any]) -> None:
+    for name, (only, why) in _NOT_PRIVATE.items():
+        value = values.get(name, only)
+        same = value == only if isinstance(value, str | bool | None) else False
+        if not same:
+            raise SettingError(f"{name} cannot be set together with privacy: {why}. Hint: leave {name} out.")
+    if values["scale"] in {"minmax", "robust"}:
+        raise SettingError(
+            f"scale={values['scale']!r} needs values of single rows, which differential privacy excludes. "
+            "Hint: leave scale out."
         )
 
 

@@ -129,7 +129,7 @@ class Participant:
         """Answer a request, or return a failure: in names and counts only, whatever went wrong."""
         self.last_error = None
         try:
-            self._pipeline.admit(request)
+            self._pipeline.admit(request, self.handlers)
             self._begin()
             rows = self._layout(request)
             answer = self.handlers[type(request)](self, request, rows)

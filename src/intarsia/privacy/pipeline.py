@@ -12,7 +12,7 @@ rounding change their counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -67,10 +67,15 @@ class Pipeline:
         """Return the density to fit: one with few parameters, unless the policy allows any covariance."""
         return kind if self.policy.allow_any_covariance else family_of(kind).parsimonious(kind)
 
-    def admit(self, request: Request) -> None:
-        """Raise an error if the request is invalid, or if the study or the policy forbids an answer; otherwise count it."""
+    def admit(self, request: Request, answered: Container[type[Request]] | None = None) -> None:
+        """Raise an error if the request is invalid, or if the study or the policy forbids an answer; otherwise count it.
+
+        ``answered`` are the requests that the participant has answers to: those of a private study, or all others.
+        """
         if not isinstance(request, requests()):
             raise ProtocolError(f"a {type(request).__name__} is not a request")
+        if answered is not None and type(request) not in answered:
+            raise ReleaseError(f"the study that this participant agreed to does not ask {tag_of(request)}.")
         request.check()
         self.suppression.start_request()
         self._admission.admit(request)

@@ -9,6 +9,7 @@ from intarsia.protocol.describe import Describe, Description
 from intarsia.protocol.failure import Failure
 from intarsia.protocol.label import Assign, Label, Labelled
 from intarsia.protocol.parts import Centres, Columns, Gaussians, Moments
+from intarsia.protocol.private import AskSketch, AskSums, KeepLabels, LabelsKept, NoisySums, Sketched
 from intarsia.protocol.refine import MOST_SETS, Refine, Refined, Refinement
 from intarsia.protocol.stability import LocalStability, MeasureStability
 from intarsia.protocol.summarize import MOST_LOCAL_CLUSTERS, LocalSummary, Summarize
@@ -20,6 +21,8 @@ __all__ = [
     "MOST_LOCAL_CLUSTERS",
     "MOST_SETS",
     "Array",
+    "AskSketch",
+    "AskSums",
     "Assign",
     "Centres",
     "Columns",
@@ -29,18 +32,22 @@ __all__ = [
     "Exchange",
     "Failure",
     "Gaussians",
+    "KeepLabels",
     "Label",
     "Labelled",
+    "LabelsKept",
     "LocalStability",
     "LocalSummary",
     "MeasureStability",
     "Message",
     "Moments",
+    "NoisySums",
     "Refine",
     "Refined",
     "Refinement",
     "Reply",
     "Request",
+    "Sketched",
     "StudyTerms",
     "Summarize",
     "decode_reply",

@@ -17,13 +17,14 @@ from intarsia.protocol.describe import DESCRIBE
 from intarsia.protocol.facts import ITSELF, Fact
 from intarsia.protocol.failure import Failure
 from intarsia.protocol.label import ASSIGN, LABEL
+from intarsia.protocol.private import KEEP_LABELS, SKETCH, SUMS
 from intarsia.protocol.refine import REFINE
 from intarsia.protocol.stability import STABILITY
 from intarsia.protocol.summarize import SUMMARIZE
 from intarsia.protocol.wire import Exchange, Message, Part, Reply, Request, decode, tag_of
 
 _NUMBER = 8  # bytes
-_EXCHANGES = [DESCRIBE, SUMMARIZE, REFINE, LABEL, ASSIGN, STABILITY]
+_EXCHANGES = [DESCRIBE, SUMMARIZE, REFINE, LABEL, ASSIGN, STABILITY, SKETCH, SUMS, KEEP_LABELS]
 SUPPRESSED = {
     "something": "what the release policy changed or suppressed is in the participant's journal only",
     "columns": "columns with too few observed values, suppressed",

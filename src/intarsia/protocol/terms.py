@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
+from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.protocol.facts import Fact, facts_of
 
 FEDERATED, ONE_SHOT = "federated", "one_shot"
@@ -49,6 +50,9 @@ class StudyTerms:
         False
     )
 
+    privacy: Annotated[DifferentialPrivacy | None, Fact("differential privacy; none: replies have no noise")] = None
+    noisy_rounds: Annotated[int, Fact("number of rounds with noise; in a private study there are no others")] = 0
+
     @property
     def in_rounds(self) -> bool:
         """Whether all requests of a run share K, units and levels."""
@@ -82,4 +86,6 @@ def meaning_of_term(name: str) -> str:
 
 
 def _shown(name: str, value: Any) -> Any:
+    if isinstance(value, DifferentialPrivacy):
+        return str(value)
     return value if value is not None else "auto" if name.startswith("n_") else "none"

@@ -16,6 +16,7 @@ from intarsia.core.mixture import Mixture, likeliest, mixture_of
 from intarsia.core.odd_columns import OddColumn
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.results.choices import ConsideredNumber
+from intarsia.results.privacy import PrivacyAccount
 from intarsia.results.stability import Stability
 
 ROUND_KINDS = ("plain", "trial", "crosswise")
@@ -226,7 +227,8 @@ class Outcome:
     others, in multiples of it. ``doubts`` are, by participant, amounts by which its replies contradict each other, and by
     which it moved centroids; see :mod:`intarsia.results.doubts`. ``stability`` says how surely clusters come back, where
     that was measured.
-    ``odd_columns`` are those that a participant seems to have in other units, None in files of older versions.
+    ``odd_columns`` are those that a participant seems to have in other units, None in files of older versions. ``privacy``
+    says what was spent in a private study, in which all other numbers are noisy or follow from noisy ones.
     """
 
     model: GlobalModel
@@ -251,6 +253,7 @@ class Outcome:
     remarks: tuple[str, ...] = ()
     stability: Stability | None = None
     odd_columns: tuple[OddColumn, ...] | None = None
+    privacy: PrivacyAccount | None = None
 
     @property
     def tree_leaves(self) -> tuple[LocalCluster, ...]:

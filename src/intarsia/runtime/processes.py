@@ -18,6 +18,8 @@ from joblib.externals.loky.process_executor import BrokenProcessPool
 from intarsia.core.distances import Metric
 from intarsia.exceptions import LocalAlgorithmError, SettingError
 from intarsia.participant import Participant
+from intarsia.participant.private import PrivateParticipant
+from intarsia.privacy.budget import Account
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import Failure, Reply, Request, StudyTerms
@@ -42,9 +44,13 @@ class Joining(NamedTuple):
     rules: ReleasePolicy
     terms: StudyTerms | None = None
 
-    def participant(self) -> Participant:
-        """Create the participant."""
-        return Participant(self.table, self.local, self.metric, self.missing, Pipeline(self.rules, terms=self.terms))
+    def participant(self) -> Participant | PrivateParticipant:
+        """Create the participant; a private one if the terms of the study say so."""
+        pipeline = Pipeline(self.rules, terms=self.terms)
+        if self.terms is not None and (privacy := self.terms.privacy) is not None:
+            account = Account.of(privacy, self.terms.noisy_rounds)
+            return PrivateParticipant(self.table, privacy, account, self.metric, pipeline)
+        return Participant(self.table, self.local, self.metric, self.missing, pipeline)
 
 
 class _Task(NamedTuple):
@@ -215,7 +221,7 @@ def _result(future: Future[Any]) -> Any:
         ) from error
 
 
-_participants: dict[str, Participant] = {}  # of a worker process
+_participants: dict[str, Participant | PrivateParticipant] = {}  # of a worker process
 
 
 def _started() -> None:

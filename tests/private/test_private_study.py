@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+import intarsia
+from intarsia import DifferentialPrivacy
+from intarsia.exceptions import SettingError
+from intarsia.privacy.noise import epsilon_of
+
+pytest.importorskip("opendp")
+pytestmark = pytest.mark.filterwarnings("ignore::intarsia.exceptions.IntarsiaWarning")  # noise makes any of them
+
+
+def three_clusters(n_rows: int = 3000, seed: int = 0):
+    """Two tables with one column in common, three clear clusters, and the true labels."""
+    rng = np.random.default_rng(seed)
+    centres = np.array([[-3.0, -3, 0, 3], [3, -3, 3, 0], [0, 3, -3, -3]])
+    truth = {name: rng.integers(3, size=n_rows) for name in "ab"}
+    columns = {"a": ["u", "v", "w"], "b": ["v", "w", "x"]}
+    tables = {}
+    for name, names in columns.items():
+        rows = centres[truth[name]] + 0.7 * rng.normal(size=(n_rows, 4))
+        tables[name] = {column: rows[:, "uvwx".index(column)] for column in names}
+    return tables, truth, dict.fromkeys("uvwx", (-6.0, 6.0))
+
+
+@pytest.mark.parametrize("method", ["federated", "one_shot"])
+def test_clear_clusters_are_found(method):
+    tables, truth, bounds = three_clusters()
+    result = intarsia.cluster(tables, 3, method=method, privacy=DifferentialPrivacy(1, bounds=bounds), random_state=0)
+    for name in tables:
+        assert adjusted_rand_score(truth[name], result.labels[name]) > 0.9
+        assert (result.predict({name: tables[name]})[name] == result.labels[name]).all()
+        assert abs(result.sizes[name].sum() - 3000) < 600
+
+
+def test_k_is_chosen_on_sketches():
+    tables, truth, bounds = three_clusters()
+    result = intarsia.cluster(tables, privacy=DifferentialPrivacy(2, bounds=bounds), random_state=0)
+    assert result.n_clusters == 3
+    assert adjusted_rand_score(truth["a"], result.labels["a"]) > 0.9
+
+
+def test_what_is_spent_is_the_budget():
+    tables, _, bounds = three_clusters(300)
+    for method, exchanges in (("federated", 2), ("one_shot", 1)):
+        privacy = DifferentialPrivacy(1, delta=1e-5, bounds=bounds)
+        account = intarsia.cluster(tables, 3, method=method, privacy=privacy, random_state=0).privacy
+        assert len(account.spent) == exchanges * len(tables)
+        for rho in account.rho.values():
+            assert 0.999 < epsilon_of(rho, 1e-5) <= 1
+
+
+def test_categories_and_missing_values():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(2, size=4000)
+    sick = np.where(rng.random(4000) < np.where(truth, 0.9, 0.1), "yes", "no").astype(object)
+    sick[rng.random(4000) < 0.05] = None
+    age = np.where(rng.random(4000) < 0.1, np.nan, 40 + 30 * truth + 5 * rng.normal(size=4000))
+    table = {"age": age, "sick": sick, "odd": np.where(rng.random(4000) < 0.5, "p", "undeclared")}
+    privacy = DifferentialPrivacy(2, bounds={"age": (0, 110)}, levels={"sick": ["no", "yes"], "odd": ["p", "q"]})
+    result = intarsia.cluster({"a": table, "b": table}, 2, privacy=privacy, random_state=0)
+    assert adjusted_rand_score(truth, result.labels["a"]) > 0.6
+    assert "undeclared" not in str(result.feature_names) + str(result.run)
+
+
+def test_noise_does_not_follow_the_seed():
+    tables, _, bounds = three_clusters(300)
+    both = [intarsia.cluster(tables, 3, privacy=DifferentialPrivacy(1, bounds=bounds), random_state=0) for _ in "12"]
+    assert not np.array_equal(both[0].centroids, both[1].centroids)
+
+
+def test_undeclared_columns_are_refused_by_name():
+    tables, _, bounds = three_clusters(300)
+    del bounds["w"]
+    with pytest.raises(SettingError, match=r"1 column\(s\) of 'a' have neither bounds nor levels.*'w'"):
+        intarsia.cluster(tables, 3, privacy=DifferentialPrivacy(1, bounds=bounds))
+
+
+@pytest.mark.parametrize(
+    "setting", [{"missing": "impute"}, {"scale": "robust"}, {"scale": "minmax"}, {"metric": "manhattan"}]
+)
+def test_settings_without_bounded_sensitivity_are_refused(setting):
+    tables, _, bounds = three_clusters(300)
+    with pytest.raises(SettingError, match=next(iter(setting))):
+        intarsia.cluster(tables, 3, privacy=DifferentialPrivacy(1, bounds=bounds), **setting)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": 0},
+        {"epsilon": float("nan")},
+        {"epsilon": 1, "delta": 0},
+        {"epsilon": 1, "bounds": {"a": (1, 1)}},
+        {"epsilon": 1, "bounds": {"a": (0, float("inf"))}},
+        {"epsilon": 1, "levels": {"a": "yes"}},
+        {"epsilon": 1, "bounds": {"a": (0, 1)}, "levels": {"a": ["0"]}},
+        {"epsilon": 1, "rounds": 9},
+        {"epsilon": 1, "rows_per_person": 0},
+    ],
+)
+def test_impossible_budgets_are_refused(wrong):
+    with pytest.raises(SettingError):
+        DifferentialPrivacy(**wrong)
+
+
+def test_a_saved_study_keeps_what_was_spent(tmp_path):
+    tables, _, bounds = three_clusters(300)
+    result = intarsia.cluster(tables, 3, privacy=DifferentialPrivacy(1, bounds=bounds), random_state=0)
+    result.save(tmp_path / "study.intarsia")
+    assert intarsia.load(tmp_path / "study.intarsia").privacy == result.privacy
+
+
+def test_processes_give_private_results_too():
+    tables, truth, bounds = three_clusters()
+    result = intarsia.cluster(tables, 3, privacy=DifferentialPrivacy(1, bounds=bounds), random_state=0, n_jobs=2)
+    assert adjusted_rand_score(truth["a"], result.labels["a"]) > 0.9
