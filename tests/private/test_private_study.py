@@ -118,3 +118,22 @@ def test_processes_give_private_results_too():
     tables, truth, bounds = three_clusters()
     result = intarsia.cluster(tables, 3, privacy=DifferentialPrivacy(1, bounds=bounds), random_state=0, n_jobs=2)
     assert adjusted_rand_score(truth["a"], result.labels["a"]) > 0.9
+
+
+def test_centroids_err_as_the_noise_says():
+    """Centroids differ from the means of the rows by about one standard deviation of the noise of the last round."""
+    rng = np.random.default_rng(3)
+    rows = {name: rng.normal(size=(1000, 2)) + np.repeat([[-5.0, 5.0], [5.0, -5.0]], 500, axis=0) for name in "ab"}
+    means = np.mean([each.reshape(2, 500, 2).mean(axis=1) for each in rows.values()], axis=0)
+    tables = {name: {"x": each[:, 0], "y": each[:, 1]} for name, each in rows.items()}
+    privacy = DifferentialPrivacy(1, bounds={"x": (-10, 10), "y": (-10, 10)})
+    squares = []
+    for _ in range(12):
+        result = intarsia.cluster(tables, 2, privacy=privacy, random_state=0, step_size=1.0)
+        errors = result.privacy.error_matrix(2, 2)
+        order = np.argsort(result.centroids[:, 0])
+        squares.append(np.square((result.centroids[order] - means) / errors[order]))
+    # 48 squares of mean 1 are outside with a probability below 1e-6
+    assert 0.3 < np.mean(squares) < 2.4
+    assert {each.error for each in result.explain()} == set(errors.ravel())
+    assert result.to_frame("polars")["error"].to_list() == errors.ravel().tolist()

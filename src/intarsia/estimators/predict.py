@@ -181,4 +181,6 @@ def profile_frame(outcome: Outcome, names: tuple[str, ...], backend: str) -> Any
         "absent": (sizes.T @ (1 - has)).ravel(),
         "participants": (holds.T.astype(np.intp) @ has).ravel(),
     }
+    if outcome.privacy is not None:
+        columns["error"] = outcome.privacy.error_matrix(*model.values.shape)[:, index].ravel()
     return native_table({name: list(column) for name, column in columns.items()}, backend)

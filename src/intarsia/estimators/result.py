@@ -229,7 +229,8 @@ class ClusteringResult:
 
         Columns are mean, standard deviation, the number of rows with a value (``cells``), without a value in a column that
         their participant has (``missing``), and of participants without the column (``absent``), and the number of
-        participants that have it. ``backend`` is "pandas", "polars" or "pyarrow".
+        participants that have it. A private study adds ``error``, the standard deviation that noise gives the mean.
+        ``backend`` is "pandas", "polars" or "pyarrow".
         """
         return profile_frame(self.outcome, self.feature_names, backend)
 
@@ -352,7 +353,7 @@ class ClusteringResult:
 
     def __str__(self) -> str:
         rows = int(sum(sizes.sum() for sizes in self.outcome.sizes.values()))
-        if self.labels:
+        if self.labels and self.privacy is None:
             rows = sum(len(labels) for labels in self.labels.values())
         sizes = sum(self.outcome.sizes.values(), np.zeros(self.n_clusters, dtype=np.intp))
         counts = (

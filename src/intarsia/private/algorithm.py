@@ -42,13 +42,17 @@ class AskedSketches:
 
 @dataclass(frozen=True)
 class Run:
-    """Sketches, and the outcome so far; ``counts`` are noisy numbers of rows of the latest round by participant."""
+    """Sketches, and the outcome so far; ``counts`` are noisy numbers of rows of the latest round by participant.
+
+    ``errors`` are the standard deviations that its noise gives each centroid, in common units.
+    """
 
     sketches: Mapping[str, Sketched]
     outcome: Outcome
     counts: Mapping[str, FloatArray | IntArray]
     spent: tuple[Spent, ...]
     round: int = 0
+    errors: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class PrivateAlgorithm:
                 names = tuple(run.sketches)
                 check_senders(replies, names)
                 replies_of(LabelsKept, replies, names)
-                return Step(result=with_sizes(run.outcome, run.counts, run.spent, self.privacy))
+                return Step(result=with_sizes(run.outcome, run.counts, run.spent, self.privacy, run.errors))
 
     def _sketched(self, sketches: Mapping[str, Sketched]) -> Step:
         """Run the other algorithm on synthetic tables."""
@@ -142,7 +146,7 @@ class PrivateAlgorithm:
         """Move the centroids by the noisy sums of all participants."""
         model, step = run.outcome.model, getattr(self.inner, "step_size", 1.0)
         shape = model.centroids.values.shape
-        sums, counts, noise = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        sums, counts, noise, of_sums = (np.zeros(shape) for _ in range(4))
         for name, reply in replies.items():
             index, units = _places(run, name, self.privacy)
             if reply.sums.shape != (shape[0], len(run.sketches[name].features)):
@@ -151,6 +155,7 @@ class PrivateAlgorithm:
             sums[:, index[own]] += (reply.sums * units / model.scale[index])[:, own]
             counts[:, index[own]] += reply.counts[:, None]
             noise[:, index[own]] += reply.deviation_of_counts**2
+            of_sums[:, index[own]] += np.square(reply.deviation * units / model.scale[index])[own]
         moved = (counts > _SURE * np.sqrt(noise)) & model.centroids.seen
         away = np.where(moved, step * sums / np.where(moved, counts, 1.0), 0.0)
         values = np.clip(model.centroids.values + away, model.extent.low, model.extent.high) * model.centroids.seen
@@ -165,7 +170,8 @@ class PrivateAlgorithm:
         outcome = replace(run.outcome, model=replace(model, centroids=centroids), rounds=rounds, converged=True)
         told = {name: reply.counts for name, reply in replies.items()}
         spent = (*run.spent, *(Spent(name, f"round {run.round + 1}", reply.rho) for name, reply in replies.items()))
-        return Run(run.sketches, outcome, {**run.counts, **told}, spent, run.round + 1)
+        errors = step * np.sqrt(of_sums + noise * np.square(away / step)) / np.where(moved, counts, np.nan)
+        return Run(run.sketches, outcome, {**run.counts, **told}, spent, run.round + 1, errors)
 
 
 def _places(run: Run, name: str, privacy: DifferentialPrivacy) -> tuple[IntArray, FloatArray]:

@@ -11,7 +11,7 @@ from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.results.outcome import Coverage, Outcome
-from intarsia.results.privacy import PrivacyAccount, Spent
+from intarsia.results.privacy import PrivacyAccount, Spent, known
 
 
 def as_if_of_rows(outcome: Outcome, factors: Mapping[str, float]) -> Outcome:
@@ -45,8 +45,11 @@ def with_sizes(
     counts: Mapping[str, FloatArray | IntArray],
     spent: tuple[Spent, ...],
     privacy: DifferentialPrivacy,
+    errors: FloatArray | None = None,
 ) -> Outcome:
-    """Return the outcome with the noisy sizes of the last round, and what was spent."""
+    """Return the outcome with the noisy sizes of the last round, what was spent, and the errors of centroids."""
     sizes = {name: np.maximum(np.rint(each), 0).astype(np.intp) for name, each in counts.items()}
-    account = PrivacyAccount(privacy.epsilon, privacy.delta, privacy.rows_per_person, spent)
+    in_units = [] if errors is None else (errors * outcome.model.scale).tolist()
+    rows = tuple(tuple(map(known, row)) for row in in_units)
+    account = PrivacyAccount(privacy.epsilon, privacy.delta, privacy.rows_per_person, spent, rows)
     return replace(outcome, sizes=sizes, privacy=account)

@@ -9,6 +9,7 @@ import numpy as np
 
 from intarsia.core.features import indicators
 from intarsia.results.outcome import Outcome
+from intarsia.results.privacy import centroid_errors, known
 
 LEAST_WITHIN = 0.01  # of the deviation over all rows
 
@@ -18,6 +19,7 @@ class Separation:
     """How a feature separates a cluster from all others: ``difference`` is in standard deviations within clusters.
 
     They count as at least a hundredth of the deviation over all rows, so that a difference is never more than about 100.
+    ``error`` is the standard deviation that the noise of a private study gives the mean; None where none is known.
     """
 
     cluster: int
@@ -26,6 +28,7 @@ class Separation:
     mean_of_others: float
     difference: float
     participants: tuple[str, ...]
+    error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,9 @@ def separations(outcome: Outcome, names: tuple[str, ...]) -> tuple[Separation, .
         m: tuple(outcome.participants[i] for i in np.flatnonzero(masks[:, m]))
         for m in np.flatnonzero(comparable.any(axis=0)).tolist()
     }
+    errors = centroid_errors(outcome.privacy, *model.centroids.values.shape)[:, index]
     result = [
-        Separation(k, names[m], float(values[k, m]), float(rest[k, m]), float(size[k, m]), who[m])
+        Separation(k, names[m], float(values[k, m]), float(rest[k, m]), float(size[k, m]), who[m], known(errors[k, m]))
         for m, k in np.argwhere(comparable.T).tolist()
     ]
     return tuple(sorted(result, key=lambda s: (-abs(s.difference), s.cluster, s.feature)))
