@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.core.blocks import by_columns
-from intarsia.core.grouping.tried_numbers import TriedNumbers, are_large, tried_numbers
+from intarsia.core.grouping.tried_numbers import TriedNumbers, are_large, compactness_of, tried_numbers
 from intarsia.core.kmeans_path import FewRows, Step, agreement, back, path
 from intarsia.core.randomness import stream
 from intarsia.core.types import FloatArray, IntArray
@@ -70,12 +70,12 @@ def try_numbers(rows: Sample, most: int, fewest: int = 1) -> Tried:
     steps, most = back(of_all, steps), len(steps) + 1
     silhouettes = [of_rows(distances, step.labels) for step in steps]
     least = [of_clusters(*pair).min() for pair in zip(silhouettes, (step.labels for step in steps), strict=True)]
-    references = np.zeros((REFERENCES, len(steps)))
-    for reference, cloud in zip(references, clouds(few, rng), strict=False):
+    references, squares = np.zeros((2, REFERENCES, len(steps)))
+    for reference, within, cloud in zip(references, squares, clouds(few, rng), strict=False):
         apart = distances_between(cloud.cells, cloud.observed)
-        reference[:] = [
-            of_rows(apart, step.labels).mean() for step in _steps(FewRows(cloud.cells, cloud.observed), most)
-        ]
+        of_cloud = _steps(FewRows(cloud.cells, cloud.observed), most)
+        reference[:] = [of_rows(apart, step.labels).mean() for step in of_cloud]
+        within[:] = [step.squares for step in of_cloud]
     stability = np.zeros((HALVES, len(steps)))
     for stable in stability:
         half = np.sort(rng.permutation(len(sample))[: max(most, len(sample) // 2)])
@@ -85,7 +85,10 @@ def try_numbers(rows: Sample, most: int, fewest: int = 1) -> Tried:
         stable[:] = [agreement(step.labels, again) for step, again in zip(steps, labels, strict=True)]
     large = np.array([are_large(np.bincount(step.labels, minlength=len(step.centres)), fewest) for step in steps])
     mean = np.array([each.mean() for each in silhouettes])
-    numbers = tried_numbers(mean, np.array(least), references, stability.mean(axis=0), large)
+    compactness = compactness_of(
+        np.array([step.squares for step in steps]), squares, float(of_all.total.sum()), len(sample)
+    )
+    numbers = tried_numbers(mean, np.array(least), references, stability.mean(axis=0), large, compactness)
     found = tuple(step._replace(centres=step.centres + of_all.mean) for step in steps)
     return Tried(numbers, np.array(least), sample, found)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from intarsia.core.densities import density_names, family_of
 from intarsia.core.features import indicators
-from intarsia.core.grouping.tried_numbers import TriedNumbers
+from intarsia.core.grouping.tried_numbers import MOST_COMPACT, TriedNumbers
 from intarsia.exceptions import TooFewClustersError
 from intarsia.protocol.checks import (
     MOST_ROWS,
@@ -28,6 +28,7 @@ from intarsia.protocol.terms import SILHOUETTE, LocalNumber, StudyTerms, departu
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
 TRIED = len(TriedNumbers._fields)  # columns of a table of numbers of clusters
+_LARGEST_TRIED = np.array([MOST_COMPACT if name == "compactness" else 1 for name in TriedNumbers._fields])
 MOST_LOCAL_CLUSTERS = 1000  # of one participant: the coordinator compares all with all
 
 
@@ -155,8 +156,8 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
     tried: Annotated[
         Array | None,
         Fact(
-            "for 2, 3, … clusters of a sample: mean silhouette, the same without structure, its deviation, stability, and "
-            "whether all clusters are large, and clear, enough",
+            "for 2, 3, … clusters of a sample: mean silhouette, the same without structure, its deviation, stability, "
+            "whether all clusters are large, and clear, enough, and the sum of squares compared with that without structure",
             rows="n_rows",
         ),
     ] = None
@@ -209,8 +210,8 @@ class LocalSummary(Reply, frozen=True, tag="reply.summary"):
         require(self.clarity is None or -1 <= self.clarity <= 1, "clarity must be between -1 and 1")
         if self.tried is not None:
             fits = self.tried.ndim == 2 and 1 <= len(self.tried) < MOST_LOCAL_CLUSTERS and self.tried.shape[1] == TRIED
-            fits = fits and self.tried.dtype.kind == "f" and bool((np.abs(self.tried) <= 1).all())
-            require(fits, f"numbers of clusters that were tried must have {TRIED} numbers each, between -1 and 1")
+            fits = fits and self.tried.dtype.kind == "f" and bool((np.abs(self.tried) <= _LARGEST_TRIED).all())
+            require(fits, f"numbers of clusters that were tried must have {TRIED} numbers each, within their ranges")
 
     def _check_shapes_of_clusters(self) -> None:
         if self.densities is not None:

@@ -89,7 +89,8 @@ def test_halves_of_a_gaussian(d):
 def told(best: int, most: int = 8):
     """What the rows of a participant show that has so many clear clusters."""
     numbers, yes = np.arange(2, most + 1), np.ones(most - 1)
-    return TriedNumbers(0.7 - 0.1 * abs(numbers - best), 0.2 * yes, 0.01 * yes, yes, yes, (numbers <= best) * 1.0)
+    clear = (numbers <= best) * 1.0
+    return TriedNumbers(0.7 - 0.1 * abs(numbers - best), 0.2 * yes, 0.01 * yes, yes, yes, clear, 0.1 * numbers)
 
 
 def test_one_participant_does_not_decide_alone_and_tables_are_weighted_by_rows():
@@ -106,6 +107,40 @@ def test_a_cut_with_a_tiny_cluster_is_no_reason_to_leave_the_number_of_the_parti
     far = planted([[0.0, 9.0], [0.0, 9.0, 500.0]])._replace(tried={0: told(2), 1: told(2)}, sizes=sizes)
     assert choose(far._replace(sizes=np.full(5, 50))).n_clusters == 3
     assert choose(far).n_clusters == 2
+
+
+def test_of_larger_cuts_the_best_without_a_tiny_cluster_is_taken():
+    local = planted([[0.0, 30.0], [0.0, 30.0, 60.0, 82.0]])._replace(tried={0: told(2), 1: told(2)})
+    assert choose(local).n_clusters == 4
+    few = choose(local._replace(sizes=np.array([50, 50, 50, 50, 50, 4])))
+    assert max(few.silhouettes, key=few.silhouettes.get) == 4
+    assert few.n_clusters == 3
+
+
+def test_where_silhouettes_are_nearly_perfect_a_small_difference_counts():
+    # with 39 of 40 clusters, two are joined, and only their rows have lower silhouettes
+    means = [list(1000.0 * np.arange(40))] * 2
+    chosen = choose(planted(means)._replace(tried={i: told(39, 45) for i in range(2)}))
+    assert 0.95 < chosen.silhouettes[39] < chosen.silhouettes[40] < chosen.silhouettes[39] + 0.03
+    assert (chosen.found, chosen.n_clusters) == (39, 40)
+
+
+@pytest.mark.parametrize(("apart", "chosen"), [(4.0, 3), (1.2, 2)])
+def test_a_cut_without_structure_is_no_reason_to_leave_the_number_of_the_participants(apart, chosen):
+    # three clusters, each as far from the others, at three participants that see two of them
+    densities = [Gaussian(apart * axis, np.ones(3)) for axis in np.eye(3)] * 3
+    local = Summaries(
+        densities, np.ones((9, 3), dtype=bool), np.repeat([0, 1, 2], 3), np.full(9, 50), np.ones(9, dtype=bool)
+    )
+    found = choose(local._replace(tried=dict.fromkeys(range(3), told(2))))
+    assert found.silhouettes[3] > found.silhouettes[2] + 0.03
+    assert (found.silhouettes[3] > 0.25) == (chosen == 3)
+    assert (found.found, found.n_clusters) == (2, chosen)
+
+
+def test_there_are_no_more_clusters_than_local_clusters():
+    alone = planted([[0.0], [9.0]])._replace(tried={0: told(4), 1: told(4)})
+    assert choose(alone).n_clusters == 2
 
 
 def planted(means: list[list[float]], *, chose: bool = True):

@@ -1,9 +1,9 @@
 """Choosing K: at a participant by silhouettes of rows, at the coordinator by silhouettes of summaries.
 
 K is at least the number that the rows of all participants show together (:mod:`~intarsia.core.grouping.tried_numbers`).
-From there on, the merge tree and a silhouette over local
-clusters decide: the mean squared distance between the points of two clusters follows from their means and variances, so a
-silhouette of the proxies needs no proxies. Distances are rescaled, and incomparable pairs are ignored.
+From there on, the merge tree and a silhouette over local clusters decide: the mean squared distance between the points of
+two clusters follows from their means and variances, so a silhouette of the proxies needs no proxies. Distances are rescaled,
+and incomparable pairs are ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ NO_STRUCTURE, CLEAR = 0.25, 0.5
 
 _QUARTER = 0.25  # share of all rows that participants must hold for their number to count
 _MANY = 4  # participants, of whom one alone may be wrong
-_HARDLY = 0.03  # a silhouette over summaries that is higher by less is no reason to leave the participants' number
+# The participants' number is left if a silhouette over summaries is higher by more than this, or by more than this share of
+# what its own silhouette lacks to 1.
+_HARDLY, _LACKING = 0.03, 0.25
 _MORE = 2  # times the number of local clusters that some participant has: K is no larger
 
 
@@ -98,11 +100,13 @@ class Summaries(NamedTuple):
 def choose_n_clusters(local: Summaries, attracted: LocalForces, extent: Extent, *, separate: bool = True) -> Choice:
     """Return the number of clusters that participants found, or more where such a cut has a clearly higher silhouette.
 
-    Where they found 1, some cut must be clearer than the halves of one cluster are. Cuts are those of the merge tree, and
-    with ``separate`` also of the one that keeps clusters of one participant in different groups.
+    Larger cuts need large clusters. Where participants found 1, some cut must be clearer than the halves of one cluster are.
+    Cuts are those of the merge tree, and with ``separate`` also of the one that keeps clusters of one participant in
+    different groups; there are none with more clusters than local clusters.
     """
     tree, counts = attracted.tree, np.bincount(local.owner)
     found, tried = _found(local)
+    found = None if found is None else min(found, tree.n_leaves)
     distances = expected_distances(local.densities, local.seen, extent)
     weights = local.sizes.astype(np.float64)
     curve = silhouettes_of_cuts(tree, distances, weights)
@@ -114,8 +118,10 @@ def choose_n_clusters(local: Summaries, attracted: LocalForces, extent: Extent, 
     least = max(found or 2, tree.fewest_groups)
     most = None if found is None else max(_MORE * int(counts.max()), least)
     scores = {k: s for k, s in curve.items() if k >= least and (most is None or k <= most)}
+    if found in scores:
+        scores = {k: s for k, s in scores.items() if k == found or _is_large(local, tree, k)}
     best = max(scores, key=lambda k: (scores[k], -k), default=max(found or 1, tree.fewest_groups))
-    if found in scores and (scores[found] >= scores[best] - _HARDLY or not _is_large(local, tree, best)):
+    if found in scores and not _is_clearly_higher(scores[best], scores[found]):
         return Choice(found, curve, found, tried)
     if found == 1 and tree.fewest_groups == 1 and scores:
         varying = (local.seen & extent.varies).astype(np.float64)
@@ -133,6 +139,11 @@ def _found(local: Summaries) -> tuple[int | None, TriedNumbers | None]:
         return clearest_number(tried), tried
     chose = np.unique(local.owner[local.chose])
     return found_by_participants(counts[chose].tolist(), rows[chose].tolist()) if len(chose) else None, None
+
+
+def _is_clearly_higher(silhouette: float, other: float) -> bool:
+    """Whether a silhouette over summaries shows structure, and is higher than another by more than a little."""
+    return silhouette > NO_STRUCTURE and silhouette - other > min(_HARDLY, _LACKING * (1.0 - other))
 
 
 def _is_large(local: Summaries, tree: MergeTree, n_clusters: int) -> bool:
