@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from intarsia.cli.console import out, plain, print_json
+from intarsia.cli.private import columns_without_bounds, show_without_bounds, write_template
 
 if TYPE_CHECKING:
     from intarsia.tables.feasibility import Feasibility
@@ -28,6 +30,12 @@ def check(
     leave_out: Annotated[
         list[str] | None, typer.Option("--leave-out", "-x", help="A column to exclude; can be repeated.")
     ] = None,
+    bounds: Annotated[
+        Path | None, typer.Option(help=r"Also say which columns lack \[bounds] and \[levels] in this TOML file.")
+    ] = None,
+    write_bounds: Annotated[
+        Path | None, typer.Option(help="Write such a file to fill in, with names of columns and no values.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show which participant has which columns, and whether the tables can be clustered together.
@@ -40,10 +48,15 @@ def check(
     from intarsia.tables.open import named_paths
 
     report = check_feasibility(named_paths(files), leave_out=leave_out or ())
+    missing = None if bounds is None else columns_without_bounds(report.kinds, bounds)
     if json:
-        print_json(as_json(report))
+        print_json(as_json(report) | ({} if missing is None else {"without_bounds": missing}))
     else:
         show(report)
+        if missing is not None:
+            show_without_bounds(missing, bounds)
+    if write_bounds is not None:
+        write_template(report.kinds, write_bounds)
     if not report.possible:
         raise typer.Exit(NOT_POSSIBLE)
 

@@ -19,6 +19,7 @@ from intarsia.cli.check import by_column
 from intarsia.cli.console import err, out, plain, print_json
 from intarsia.cli.forecast import forecast_for
 from intarsia.cli.lights import print_lights
+from intarsia.cli.private import Options, say_spent, spent_by
 from intarsia.cli.progress import Watch
 from intarsia.cli.study_folder import CENTROIDS, LABELS, MODEL, REPORT, RUN, check_free, write_study
 from intarsia.exceptions import InputError, quote
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from intarsia.tables import AnyTable
 
 DEFAULTS: dict[str, Any] = {"scale": "auto", "missing": "observed", "random_state": 0}
+_P = "Differential privacy"
 _LEAVE_OUT = "-x leaves a column out, --id writes it beside the labels."
 
 
@@ -62,6 +64,20 @@ def fit(
     stability: Annotated[
         bool, typer.Option("--stability", help="Resample the rows, and show how surely each cluster comes back.")
     ] = False,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Differential privacy: what this run may spend on each table. Needs --bounds.", rich_help_panel=_P
+        ),
+    ] = None,
+    bounds: Annotated[
+        Path | None,
+        typer.Option(help=r"A TOML file with \[bounds] and \[levels] of the columns.", rich_help_panel=_P),
+    ] = None,
+    total_epsilon: Annotated[
+        float | None,
+        typer.Option(help="Refuse beyond this epsilon over all runs on a table.", rich_help_panel=_P),
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of processes (default 1; -1: all cores).")] = None,
     config: Annotated[Path | None, typer.Option(help=r"A TOML file with \[participants] and \[settings].")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing study folder.")] = False,
@@ -91,19 +107,29 @@ def fit(
     settings = with_preset(method, settings, DEFAULTS)
     if settings["scale"] == "none":  # TOML and the command line have no None
         settings["scale"] = None
+    private = Options(epsilon, bounds, total_epsilon)
+    settings |= private.settings(stability=stability)
     model = estimator_for(method, n_clusters, settings)
     started = time.time()
     tables, ids = _tables(given, id_column, leave_out or (), settings["missing"], quiet=quiet or json)
     kept = dict(tables) if stability else {}
+    charged = private.charged(given, {str(name): table.given_names for name, table in tables.items()})
     with Watch(quiet=quiet or json, forecast=forecast_for(model)) as watch:
-        result = model.fit_handed_over(tables, watch)
+        result = model.fit_handed_over(tables, watch, charged)
     if stability:
         result.stability(kept)
     record = _record(result, method, n_clusters, settings, given, started)
+    record["privacy"] = None if result.privacy is None else spent_by(result.privacy, charged)
     write_study(result, output, ids, record)
     if json:
         print_json(record)
         return
+    _show(result, output)
+    if result.privacy is not None:
+        say_spent(record["privacy"])
+
+
+def _show(result: ClusteringResult, output: Path) -> None:
     out.print(str(result), highlight=False)
     if result.choices:
         out.print(str(result.choices), highlight=False, markup=False)
@@ -172,7 +198,7 @@ def _record(
         "command": sys.argv[1:],
         "method": method,
         "asked_for": n_clusters,
-        "settings": settings,
+        "settings": {name: value for name, value in settings.items() if name != "privacy"},
         "files": files,
         "n_clusters": result.n_clusters,
         "units": result.units,

@@ -30,6 +30,7 @@ from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.settings import OBSERVED, check_settings, for_each
 from intarsia.estimators.stability import KINDS, Fitted
 from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeaturesError, quote
+from intarsia.privacy.budget import Charged
 from intarsia.privacy.policy import OPEN
 from intarsia.private.algorithm import PrivateAlgorithm
 from intarsia.protocol.terms import SILHOUETTE, LocalNumber
@@ -112,14 +113,20 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         named = keyed(tables)
         return hold_all(named, for_each(self.missing, list(named), "missing"))
 
-    def fit_handed_over(self, tables: dict[Hashable, AnyTable], watcher: Watcher | None = None) -> ClusteringResult:
+    def fit_handed_over(
+        self,
+        tables: dict[Hashable, AnyTable],
+        watcher: Watcher | None = None,
+        charged: Mapping[str, Charged] | None = None,
+    ) -> ClusteringResult:
         """Like ``fit_result`` for tables that were opened and held already. The mapping is emptied, so that rows are freed.
 
-        Missing values must have been treated as this estimator's ``missing`` says.
+        Missing values must have been treated as this estimator's ``missing`` says. A private run writes what it spends to
+        the ledgers that ``charged`` names, by participant.
         """
         self._check_settings()
         with self._workers(len(tables)) as workers:
-            result = self._run(tables, workers, watcher)
+            result = self._run(tables, workers, watcher, charged)
         result = replace(result, fitted=Fitted(clone(self), None))
         self._keep(result, plain=False)
         return result
@@ -150,7 +157,11 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         return Workers(n_jobs) if n_jobs > 1 else nullcontext()
 
     def _run(
-        self, tables: dict[Hashable, AnyTable], workers: Workers | None, watcher: Watcher | None = None
+        self,
+        tables: dict[Hashable, AnyTable],
+        workers: Workers | None,
+        watcher: Watcher | None = None,
+        charged: Mapping[str, Charged] | None = None,
     ) -> ClusteringResult:
         """Run the algorithm; tables are taken out of the mapping, so that only their participants refer to them."""
         keys = {str(key): key for key in tables}
@@ -159,7 +170,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         self._check_tables(tables, names_of)
         seed, recorder = _seed(self.random_state), Recorder(watcher)
         algorithm, settings = self._for(list(tables), seed), settings_of(self)
-        with self._runtime(tables, algorithm, workers) as runtime:
+        with self._runtime(tables, algorithm, workers, charged or {}) as runtime:
             outcome = drive(algorithm, runtime, recorder)
             labels_of = runtime.labels()
         report = check_assumptions(outcome)
@@ -204,7 +215,11 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             check_rows(self._known_k, n_rows, most)
 
     def _runtime(
-        self, tables: dict[Hashable, AnyTable], algorithm: Algorithm, workers: Workers | None
+        self,
+        tables: dict[Hashable, AnyTable],
+        algorithm: Algorithm,
+        workers: Workers | None,
+        charged: Mapping[str, Charged],
     ) -> AbstractContextManager[Any]:
         """Return the runtime with a participant for each table, in this process or in several."""
         local, missing, release = (
@@ -218,6 +233,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
                 missing[name] or OBSERVED,
                 release[name] or OPEN,
                 algorithm.terms(name),
+                charged.get(name),
             )
             for name, key in [(str(key), key) for key in tables]
         )

@@ -235,6 +235,7 @@ _NOT_PRIVATE: Mapping[str, tuple[Any, str]] = {
     "allow_partial": (False, "sketches of tables without a common column cannot be compared"),
     "metric": ("euclidean", "noisy sums are those of k-means"),
     "labels": ("nearest", "rows are labelled by the nearest released centroid"),
+    "stability": (False, "it resamples rows, and its figures have no noise"),
 }
 """Settings that differential privacy excludes: the only value that is left, and why."""
 

@@ -129,6 +129,7 @@ class PrivateParticipant:
 
     def _sketch(self, request: AskSketch) -> Reply:
         def answer(digest: str) -> Reply:
+            self._account.check_left()
             rho = self._account.for_sketch
             sketch = draw_sketch(
                 len(self._units.features),

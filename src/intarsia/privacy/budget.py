@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.exceptions import ReleaseError
@@ -12,7 +13,23 @@ from intarsia.privacy.noise import Integers, Noise, OpenDPNoise, rho_of
 
 ROUND_SHARE = 0.1  # of the budget, for each noisy round
 _ROUNDING = 64 * GRAIN  # what rounding up the debits of a study can take
-SPENT = "the privacy budget of this participant's table does not allow it."
+_NO_LIMIT = 1e9  # ρ: of no use to anybody
+SPENT = (
+    "the privacy budget of this participant's table does not allow it. Hint for its owner: intarsia participant budget "
+    "shows what was spent."
+)
+
+
+class Charged(NamedTuple):
+    """Where the debits of a run are written: the ledger beside a table, and what all runs together may spend on it.
+
+    ``total_epsilon`` is at the δ of the run; without it there is no limit but that of each run.
+    """
+
+    table: str
+    study: str
+    run: str
+    total_epsilon: float | None = None
 
 
 @dataclass
@@ -31,10 +48,20 @@ class Account:
     run: str = ""
 
     @classmethod
-    def of(cls, privacy: DifferentialPrivacy, rounds: int) -> Account:
-        """Return the account of a study over a table in memory, which no other study knows."""
+    def of(cls, privacy: DifferentialPrivacy, rounds: int, charged: Charged | None = None) -> Account:
+        """Return the account of a study; without ``charged``, that of a table in memory, which no other study knows."""
         rho = rho_of(privacy.epsilon, privacy.delta)
-        return cls(rho, rounds, rho)
+        if charged is None:
+            return cls(rho, rounds, rho)
+        total = charged.total_epsilon
+        limit = _NO_LIMIT if total is None else rho_of(total, privacy.delta)
+        return cls(rho, rounds, limit, Ledger.beside(charged.table), study=charged.study, run=charged.run)
+
+    @property
+    def planned(self) -> dict[str, float]:
+        """What each exchange of the study will cost, as ρ."""
+        rounds = {f"round {n}": self.for_round for n in range(1, self.rounds + 1)}
+        return {"sketch": self.for_sketch, **rounds}
 
     @property
     def for_sketch(self) -> float:
@@ -45,6 +72,11 @@ class Account:
     def for_round(self) -> float:
         """What one round may cost."""
         return (self.rho - _ROUNDING) * ROUND_SHARE
+
+    def check_left(self) -> None:
+        """Raise a ReleaseError, before anything is spent, unless the table has enough left for the whole study."""
+        if self.ledger.spent() + sum(self.planned.values()) + _ROUNDING / 2 > self.limit:
+            raise ReleaseError(SPENT)
 
     def answered(self, digest: str, answer: Callable[[], bytes]) -> bytes:
         """Return the kept answer to a question, which costs nothing, or answer and keep it; one process at a time."""

@@ -19,7 +19,7 @@ from intarsia.core.distances import Metric
 from intarsia.exceptions import LocalAlgorithmError, SettingError
 from intarsia.participant import Participant
 from intarsia.participant.private import PrivateParticipant
-from intarsia.privacy.budget import Account
+from intarsia.privacy.budget import Account, Charged
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import Failure, Reply, Request, StudyTerms
@@ -43,12 +43,13 @@ class Joining(NamedTuple):
     missing: str
     rules: ReleasePolicy
     terms: StudyTerms | None = None
+    charged: Charged | None = None
 
     def participant(self) -> Participant | PrivateParticipant:
         """Create the participant; a private one if the terms of the study say so."""
         pipeline = Pipeline(self.rules, terms=self.terms)
         if self.terms is not None and (privacy := self.terms.privacy) is not None:
-            account = Account.of(privacy, self.terms.noisy_rounds)
+            account = Account.of(privacy, self.terms.noisy_rounds, self.charged)
             return PrivateParticipant(self.table, privacy, account, self.metric, pipeline)
         return Participant(self.table, self.local, self.metric, self.missing, pipeline)
 

@@ -78,6 +78,8 @@ class DifferentialPrivacy:
                 raise SettingError(f"{name} must be a whole number from {least} to {most}. Got {value!r} instead.")
         if not isinstance(self.bounds, Mapping) or not isinstance(self.levels, Mapping):
             raise SettingError("bounds and levels must be mappings by column, e.g. bounds={'age': (0, 110)}.")
+        object.__setattr__(self, "epsilon", float(self.epsilon))  # one way to write the same declaration
+        object.__setattr__(self, "delta", float(self.delta))
         object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
         object.__setattr__(self, "levels", _checked_levels(self.levels))
         if both := sorted(set(self.bounds) & set(self.levels)):
@@ -120,7 +122,7 @@ class DifferentialPrivacy:
 
 def _checked_bounds(bounds: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     checked = {}
-    for name, pair in bounds.items():
+    for name, pair in sorted(bounds.items(), key=_by_name):
         two = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
         if not two or not all(map(_is_number, pair)) or not pair[0] < pair[1] or max(map(abs, pair)) > _LARGEST:
             raise SettingError(f"the bounds of column {quote([str(name)])} must be two numbers, the lower one first.")
@@ -130,20 +132,22 @@ def _checked_bounds(bounds: Mapping[str, Any]) -> dict[str, tuple[float, float]]
 
 def _checked_levels(levels: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     checked = {}
-    for name, several in levels.items():
+    for name, several in sorted(levels.items(), key=_by_name):
         listed = isinstance(several, Sequence) and not isinstance(several, str)
         if not listed or not several or not all(isinstance(level, str) for level in several):
-            raise SettingError(f"the levels of column {quote([str(name)])} must be a list of texts.")
+            raise SettingError(f"the levels of column {quote([str(name)])} must be a list of texts, at least one.")
         checked[str(name)] = tuple(sorted(set(several)))
     return checked
 
 
+def _by_name(item: tuple[Any, Any]) -> str:
+    return str(item[0])
+
+
 def _is_number(value: Any) -> bool:
-    return (
-        isinstance(value, int | float | np.integer | np.floating)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-    )
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) <= _LARGEST  # larger ones may not be floats
+    return isinstance(value, float | np.integer | np.floating) and math.isfinite(value)
 
 
 def _several(n: int, what: str) -> str:
