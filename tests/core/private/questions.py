@@ -6,11 +6,12 @@ import numpy as np
 
 from intarsia.core.private.questions import (
     ClusterSums,
-    FirstLook,
     GridCounts,
     Moments,
+    NormCounts,
     Projection,
     RoundSums,
+    TotalSums,
 )
 from intarsia.core.rows import ArrayRows
 
@@ -27,10 +28,14 @@ def question(kind, d, seed=0):
     projection = Projection(rng.normal(size=d) * 0.3, radius, directions)
     centres, scales = rng.normal(size=(3, d)), rng.uniform(0.5, 2.0, size=d)
     match kind:
-        case "look":
-            return FirstLook(d)
+        case "totals":
+            return TotalSums(d)
+        case "norms":
+            return NormCounts(rng.normal(size=d))
         case "moments":
             return Moments(rng.normal(size=d) * 0.3, radius)
+        case "products":
+            return Moments(rng.normal(size=d) * 0.3, radius, products_only=True)
         case "grid":
             return GridCounts(projection, np.full(q, radius), 5)
         case "clusters":
@@ -39,4 +44,4 @@ def question(kind, d, seed=0):
             return RoundSums(centres, rng.random((3, d)) < 0.9, scales, radius)
 
 
-KINDS = ("look", "moments", "grid", "clusters", "round")
+KINDS = ("totals", "norms", "moments", "products", "grid", "clusters", "round")

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 from intarsia.core.private.questions import (
     GRAINS,
-    FirstLook,
     GridCounts,
     Moments,
+    NormCounts,
     Projection,
     RoundSums,
+    TotalSums,
     nearest_centres,
 )
 from intarsia.core.rows import ArrayRows
@@ -71,21 +72,28 @@ def test_no_rows_add_0(kind):
     assert not question(kind, 3).sums(rows_of(np.zeros((0, 3)))).any()
 
 
-def test_first_look_by_hand():
-    look = FirstLook(1)
-    counts, sums = look.read(look.sums(rows_of([[2.0], [0.9], [-0.01], [np.nan]])).astype(float))
-    assert counts.tolist() == [2, 0, 0, 0, 0, 0, 0, 1, 0, 1]
-    np.testing.assert_allclose(sums, [2.89], atol=1e-3)
+def test_distances_by_hand():
+    norms = NormCounts(np.array([0.5]))
+    assert norms.radii[-1] == 4
+    counts = norms.sums(rows_of([[-2.0], [2.4], [0.49], [np.nan]]))
+    assert counts.tolist() == [2] + [0] * 11 + [1, 0, 0, 1, 0, 0]  # 0.01, 0, 1.5, 2.5
+
+
+def test_totals_by_hand():
+    totals = TotalSums(2)
+    sizes, sums = totals.read(totals.sums(rows_of([[2.0, np.nan], [0.5, -1.0], [0.0, -9.0]])).astype(float))
+    assert sizes.tolist() == [3]
+    np.testing.assert_allclose(sums, [[2.5, -3.0]], atol=1e-3)
 
 
 def test_moments_by_hand():
     moments = Moments(np.array([0.5, 0.0]), 2.0)
-    n_rows, sums, matrix = moments.read(
-        moments.sums(rows_of([[1.5, 1.0], [0.5, np.nan], [np.nan, -0.5]])).astype(float)
-    )
-    assert n_rows == 3
-    np.testing.assert_allclose(sums, [1.0, 0.5], atol=1e-3)
-    np.testing.assert_allclose(matrix, [[1.0, 1.0], [1.0, 1.25]], atol=1e-3)
+    rows, products = rows_of([[1.5, 1.0], [0.5, np.nan], [np.nan, -0.5]]), [[1.0, 1.0], [1.0, 1.25]]
+    matrix = moments.read(moments.sums(rows).astype(float))
+    np.testing.assert_allclose(matrix, [[*products[0], 1.0], [*products[1], 0.5], [1.0, 0.5, 3.0]], atol=1e-3)
+    alone = Moments(np.array([0.5, 0.0]), 2.0, products_only=True)
+    np.testing.assert_allclose(alone.read(alone.sums(rows).astype(float)), products, atol=1e-3)
+    assert alone.norm < moments.norm
 
 
 def test_grid_by_hand():
@@ -117,4 +125,4 @@ def test_a_long_row_is_clipped_to_the_radius():
 def test_rows_with_an_offset_are_refused():
     values = np.array([[2.0], [2.0]])
     with pytest.raises(ValueError, match="centred=False"):
-        FirstLook(1).sums(ArrayRows(values, values > 0))
+        NormCounts(np.zeros(1)).sums(ArrayRows(values, values > 0))

@@ -60,7 +60,7 @@ def test_questions_and_shares_are_fixed_before_any_data_is_seen():
             draw_sketch(3, 3, asking(values, 1.0, log=log), few_passes=few)
     for few in (False, True):
         assert len({tuple(log) for each, log in logs if each == few}) == 1
-    assert [len(log) for _, log in logs[:2]] == [4, 3]
+    assert [len(log) for _, log in logs[:2]] == [5, 3]
     assert all(sum(share for _, share in log) == pytest.approx(1.0) for _, log in logs)
 
 

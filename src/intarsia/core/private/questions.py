@@ -27,7 +27,6 @@ _ROWS = 1 << 14  # rows that are added up in floats: sums stay below 2^53, so th
 _ON, _OFF = 29, 41  # weights of squares and of products of two features: 41² ≤ 2 · 29²
 _BELOW_1 = 1.0 - 2.0**-40  # more than what rounding can add
 _SMALLEST_SCALE = 1e-6
-N_RADII = 10
 
 
 class Question(Protocol):
@@ -72,30 +71,25 @@ class _Sums(ABC):
         """Return the sums of a block of features × rows."""
 
 
-class FirstLook(_Sums):
-    """How many rows have a norm up to each of ten radii and above the one before, and the sums of values.
+class NormCounts(_Sums):
+    """How many rows are as far from a centre as each of 18 radii, and farther than the radius before.
 
-    A row adds ``GRAINS`` to one number of the first part, and to the second its values in grains of the largest norm: a
-    vector not longer than ``GRAINS``, because values are clipped to ±2 and truncated towards 0. So the norm is √2 · GRAINS.
+    A row adds 1 to one number: the norm is 1. The largest radius is twice the largest norm of a row, which no distance
+    exceeds; each is √√2 times the one before.
     """
 
-    words = "norms of rows and sums of values"
+    words = "distances of rows from the centre"
+    norm = 1.0
+    size = 18
 
-    def __init__(self, n_features: int) -> None:
-        self._n_features = n_features
-        self.radii = widest(n_features) * np.sqrt(2.0) ** -np.arange(N_RADII)[::-1]
-        self.size, self.norm = N_RADII + n_features, float(np.sqrt(2.0)) * GRAINS
+    def __init__(self, centre: FloatArray) -> None:
+        self._centre = _bounded(centre)
+        self.radii = 2.0 * widest(len(centre)) * 2.0 ** (-np.arange(self.size)[::-1] / 4.0)
 
     def _add(self, values: FloatArray, observed: BoolArray) -> IntArray:
-        grains = _clipped(values, observed, widest(self._n_features))
-        squares = np.square(grains).sum(axis=0)
+        grains = _clipped(values - self._centre[:, None], observed, self.radii[-1])
         edges = np.square(self.radii[:-1] / self.radii[-1] * GRAINS)
-        counts = np.bincount(np.searchsorted(edges, squares), minlength=N_RADII)
-        return np.concatenate([counts * GRAINS, _whole(grains.sum(axis=1))])
-
-    def read(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the number of rows by radius, and the sums of values in declared units."""
-        return values[:N_RADII] / GRAINS, values[N_RADII:] * (widest(self._n_features) / GRAINS)
+        return np.bincount(np.searchsorted(edges, np.square(grains).sum(axis=0)), minlength=self.size)
 
 
 class Moments(_Sums):
@@ -103,30 +97,35 @@ class Moments(_Sums):
 
     With y clipped to ``radius`` and a lever t of half a radius appended, :math:`u = (y, t)`, a row adds the entries of
     :math:`u u^T` on the diagonal 29 times and those above it 41 times. As 41² ≤ 2 · 29², the norm is at most
-    :math:`29 \lVert u u^T \rVert_F = 29 \lVert u \rVert^2 \le 29 \cdot \tfrac54 \text{GRAINS}^2`.
+    :math:`29 \lVert u u^T \rVert_F = 29 \lVert u \rVert^2 \le 29 \cdot \tfrac54 \text{GRAINS}^2`. With
+    ``products_only`` there is no lever: the norm is 29 · GRAINS², and neither the number of rows nor sums are told.
     """
 
     words = "second moments"
 
-    def __init__(self, centre: FloatArray, radius: float) -> None:
+    def __init__(self, centre: FloatArray, radius: float, *, products_only: bool = False) -> None:
         self._centre, self.radius = _bounded(centre), fitting_radius(radius, len(centre))
-        wide = len(centre) + 1
-        self._above = np.triu_indices(wide)
+        self._levers = 0 if products_only else 1
+        self._above = np.triu_indices(len(centre) + self._levers)
         self._weights = np.where(self._above[0] == self._above[1], _ON, _OFF)
-        self.size, self.norm = len(self._weights), _ON * 1.25 * GRAINS**2
+        self.size, self.norm = len(self._weights), _ON * (1.0 + self._levers / 4.0) * GRAINS**2
 
     def _add(self, values: FloatArray, observed: BoolArray) -> IntArray:
         grains = _clipped(values - self._centre[:, None], observed, self.radius)
-        long = np.vstack([grains, np.full(grains.shape[1], float(_LEVER))])
+        long = np.vstack([grains, np.full((self._levers, grains.shape[1]), float(_LEVER))])
         return _whole((long @ long.T)[self._above]) * self._weights
 
-    def read(self, values: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return the number of rows, the sums of differences and the matrix of sums of products, in declared units."""
-        wide = len(self._centre) + 1
+    def read(self, values: FloatArray) -> FloatArray:
+        """Return the matrix of sums of products in declared units; with a lever its last feature is 1 in every row."""
+        wide = len(self._centre) + self._levers
         matrix = np.zeros((wide, wide))
         matrix[self._above] = values / self._weights
-        matrix = (matrix + np.triu(matrix, 1).T) / GRAINS**2
-        return float(matrix[-1, -1]) * 4.0, matrix[-1, :-1] * (2.0 * self.radius), matrix[:-1, :-1] * self.radius**2
+        units = np.append(np.full(len(self._centre), self.radius), np.full(self._levers, 2.0)) / GRAINS
+        return np.asarray((matrix + np.triu(matrix, 1).T) * np.outer(units, units))
+
+    def deviation(self, in_grains: float) -> float:
+        """Return the standard deviation of the noise of sums of squares in declared units, from that in grains."""
+        return in_grains / _ON * (self.radius / GRAINS) ** 2
 
 
 class Projection(NamedTuple):
@@ -197,6 +196,10 @@ class _GroupSums(_Sums):
         table = values.reshape(len(self.centres), -1)
         return table[:, -1] / _LEVER, table[:, :-1] * (self.radius / GRAINS)
 
+    def deviation(self, in_grains: float) -> float:
+        """Return the standard deviation of the noise of sums in declared units, from that in grains."""
+        return in_grains * self.radius / GRAINS
+
 
 class ClusterSums(_GroupSums):
     """Sums of local clusters: a row belongs to the nearest of J points among projected rows (see :class:`_GroupSums`)."""
@@ -209,6 +212,18 @@ class ClusterSums(_GroupSums):
 
     def _labels(self, values: FloatArray, observed: BoolArray) -> IntArray:
         return _nearest(self._projection.of(values, observed), None, self._points, np.ones(self._points.shape[1]))
+
+
+class TotalSums(_GroupSums):
+    """The number of rows and the sums of their values: one group around the middle (see :class:`_GroupSums`)."""
+
+    words = "number of rows and sums of values"
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__(np.zeros((1, n_features)), np.ones((1, n_features), dtype=np.bool_), widest(n_features))
+
+    def _labels(self, values: FloatArray, observed: BoolArray) -> IntArray:  # noqa: ARG002
+        return np.zeros(values.shape[1], dtype=np.intp)
 
 
 class RoundSums(_GroupSums):

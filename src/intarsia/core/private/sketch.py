@@ -1,12 +1,13 @@
 """The sketch of a table: clusters of rows with one common covariance, computed from noisy sums alone.
 
-Four questions are asked one after the other; each is made of the noisy answers before it, so that everything in between is
+Five questions are asked one after the other; each is made of the noisy answers before it, so that everything in between is
 post-processing:
 
-1. norms of rows and sums of values → a centre, a radius and the number of rows;
-2. second moments around the centre → the main directions;
-3. counts on a grid in these directions → k-means on the cells, which finds more local clusters than are wanted in the end;
-4. sums of these local clusters → their centroids and weights, and the covariance within them.
+1. sums of values → the number of rows and a centre;
+2. distances of rows from the centre → a radius that rows are clipped to, shorter the more noise there is;
+3. second moments around the centre → the main directions;
+4. counts on a grid in these directions → k-means on the cells, which finds more local clusters than are wanted in the end;
+5. sums of these local clusters → their centroids and weights, and the covariance within them.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from intarsia.core.grouping.pooled import pooled_groupings
 from intarsia.core.private.questions import (
     BOUND,
     ClusterSums,
-    FirstLook,
     GridCounts,
     Moments,
+    NormCounts,
     Projection,
     Question,
+    TotalSums,
     widest,
 )
 from intarsia.core.randomness import stream
@@ -33,24 +35,28 @@ from intarsia.core.types import FloatArray, IntArray
 
 _FEWEST_ROWS = 10.0  # a table is taken to have at least so many
 _USUAL_K = 5  # where K is chosen later
+_BEYOND = (0.02, 0.5)  # least and largest share of rows that are clipped
 _N_STARTS = 20  # of k-means on the grid
 _AT_LEAST_WITHIN = 0.1  # of the mean variance: no direction is narrower within clusters
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a sketch is drawn: shares of the budget by question, and limits that depend on no data."""
+    """How a sketch is drawn: shares of the budget by question, which sum to 1, and limits that depend on no data."""
 
-    first: float = 0.09
+    totals: float = 0.05
+    norms: float = 0.04
     moments: float = 0.30
     grid: float = 0.30
     clusters: float = 0.31
+    clipping: float = 5.0  # share of rows that are clipped, by the noise of second moments
     most_directions: int = 4
     most_bins: int = 12
-    clusters_per_k: float = 2.0
-    precision: float = 0.15
-    beyond: float = 0.10
-    half_width: float = 2.2
+    half_width: float = 2.2  # of the grid, in standard deviations
+    cut: float = 2.0  # cells with fewer rows than so many standard deviations of noise are ignored
+    clusters_per_k: float = 3.0  # local clusters, at most
+    precision: float = 0.25  # of their centroids, in standard deviations of a value: what allows for more of them
+    inner: float = 1.0  # radius of a local cluster, by the root of the mean square
 
 
 class Noisy(NamedTuple):
@@ -83,7 +89,7 @@ class Sketch(NamedTuple):
 def draw_sketch(
     n_features: int, n_clusters: int | None, ask: Ask, *, few_passes: bool = False, plan: Plan | None = None
 ) -> Sketch:
-    """Ask four questions about a table and return its sketch; with ``few_passes`` three, for tables that are long.
+    """Ask five questions about a table and return its sketch; with ``few_passes`` three, for tables that are long.
 
     ``n_clusters`` is K, None if it is chosen later.
     """
@@ -110,36 +116,33 @@ class _Frame(NamedTuple):
 
 
 def _looked(n_features: int, ask: Ask, plan: Plan) -> _Frame:
-    look = FirstLook(n_features)
-    answer = ask(look, plan.first)
-    counts, sums = look.read(answer.values)
-    noise = answer.deviation * np.sqrt(plan.first) / look.norm
-    n_rows = max(float(counts.sum()), _FEWEST_ROWS)
-    centre = _shrunk(sums / n_rows, answer.deviation * widest(n_features) / look.norm * np.sqrt(2.0) / n_rows)
-    radius = _typical_radius(counts, look.radii, n_rows, noise * np.sqrt(2.0 / plan.first), plan)
-    around = np.sqrt(max(radius**2 - float(np.square(centre).sum()), radius**2 / 16.0))
-    moments = Moments(centre, min(around, radius))
+    totals = TotalSums(n_features)
+    answer = ask(totals, plan.totals)
+    noise = answer.deviation * np.sqrt(plan.totals) / totals.norm
+    sizes, sums = totals.read(answer.values)
+    n_rows = max(float(sizes[0]), _FEWEST_ROWS)
+    centre = _shrunk(sums[0] / n_rows, totals.deviation(answer.deviation) / n_rows)
+    norms = NormCounts(centre)
+    # clipping more rows biases second moments, but lowers their noise, here as a share of the squared radius
+    noise_of_moments = noise * np.sqrt(2.0 * n_features / plan.moments) / n_rows
+    beyond = float(np.clip(plan.clipping * noise_of_moments, *_BEYOND))
+    radius = _typical_radius(ask(norms, plan.norms).values, norms.radii, beyond)
+    moments = Moments(centre, radius, products_only=True)
     second = ask(moments, plan.moments)
-    _, _, matrix = moments.read(second.values)
-    error = _error_of_squares(second.deviation, moments) / n_rows
-    return _Frame(n_rows, centre, moments.radius, matrix / n_rows, error, noise)
+    error = moments.deviation(second.deviation) / n_rows
+    return _Frame(n_rows, centre, moments.radius, moments.read(second.values) / n_rows, error, noise)
 
 
 def _without_look(n_features: int, ask: Ask, plan: Plan) -> _Frame:
     """One pass instead of two: moments around the middle of the bounds, with the radius of usual tables."""
-    moments, share = Moments(np.zeros(n_features), 0.6 * widest(n_features)), plan.first + plan.moments
+    moments, share = Moments(np.zeros(n_features), 0.6 * widest(n_features)), plan.totals + plan.norms + plan.moments
     answer = ask(moments, share)
-    count, sums, matrix = moments.read(answer.values)
-    n_rows = max(count, _FEWEST_ROWS)
-    error = _error_of_squares(answer.deviation, moments) / n_rows
-    centre = _shrunk(sums / n_rows, 2.0 * error / moments.radius)
-    second = matrix / n_rows - np.outer(centre, centre)
+    matrix = moments.read(answer.values)
+    n_rows = max(float(matrix[-1, -1]), _FEWEST_ROWS)
+    error = moments.deviation(answer.deviation) / n_rows
+    centre = _shrunk(matrix[-1, :-1] / n_rows, 2.0 * error / moments.radius / np.sqrt(2.0))
+    second = matrix[:-1, :-1] / n_rows - np.outer(centre, centre)
     return _Frame(n_rows, centre, moments.radius, second, error, answer.deviation * np.sqrt(share) / moments.norm)
-
-
-def _error_of_squares(deviation: float, moments: Moments) -> float:
-    """Return the deviation of the sums of squares in declared units, from that in grains."""
-    return deviation / moments.norm * 1.25 * moments.radius**2
 
 
 def _shrunk(mean: FloatArray, error: float) -> FloatArray:
@@ -148,12 +151,12 @@ def _shrunk(mean: FloatArray, error: float) -> FloatArray:
     return np.clip(mean * max(kept, 0.0), -BOUND, BOUND)
 
 
-def _typical_radius(counts: FloatArray, radii: FloatArray, n_rows: float, error: float, plan: Plan) -> float:
-    """Return the smallest radius beyond which few rows are, with noise allowed for."""
-    for k in range(len(radii) - 1, 0, -1):
-        if counts[k:].sum() > plan.beyond * n_rows + error * np.sqrt(len(radii) - k):
-            return float(radii[k])
-    return float(radii[0])
+def _typical_radius(counts: FloatArray, radii: FloatArray, beyond: float) -> float:
+    """Return the radius that a share ``beyond`` of rows exceeds: the quantile as the least sum of weighted distances, which
+    is steadier with noisy counts than the first radius with enough rows.
+    """
+    too_many = np.cumsum(counts) - (1.0 - beyond) * counts.sum()
+    return float(radii[int(np.argmin(np.append(0.0, np.cumsum(too_many[:-1]))))])
 
 
 def _main_directions(second: FloatArray, n_directions: int) -> tuple[FloatArray, FloatArray]:
@@ -171,7 +174,7 @@ def _found_on_grid(
     per_axis = (frame.n_rows / max(error, 1e-9)) ** (1.0 / len(variances))
     grid = GridCounts(projection, plan.half_width * np.sqrt(variances), int(np.clip(per_axis, 3, plan.most_bins)))
     counts = ask(grid, plan.grid).values
-    kept = counts > 2.0 * error
+    kept = counts > plan.cut * error
     if kept.sum() < k:
         kept = np.zeros(len(counts), dtype=np.bool_)
         kept[np.argsort(-counts, kind="stable")[: max(k, 3)]] = True
@@ -201,7 +204,7 @@ def _with_sums(projection: Projection, points: FloatArray, frame: _Frame, ask: A
     offsets = points @ projection.directions.T
     trace = max(float(np.trace(frame.second)), 1e-6)
     spread = trace - float(np.square(points - points.mean(axis=0)).sum(axis=1).mean())
-    radius = min(frame.radius, 1.2 * np.sqrt(max(spread, 0.2 * trace)))
+    radius = min(frame.radius, plan.inner * np.sqrt(max(spread, 0.2 * trace)))
     question = ClusterSums(projection, points, frame.centre + offsets, radius)
     answer = ask(question, plan.clusters)
     counts, sums = question.read(answer.values)
