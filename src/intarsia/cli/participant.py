@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from intarsia.federation.study_file import Study
 
 NAME = "you"
+_PRIVACY = "Differential privacy"
 _RULES = "What may leave (release rules)"
 
 
@@ -57,6 +58,16 @@ class Options:
         typer.Option(
             "--record",
             help="The record of what was told of the table, one for all its studies. Default: beside it, <table>.told.",
+        ),
+    ] = None
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Private study: spend at most this; not more than the study says.", rich_help_panel=_PRIVACY),
+    ] = None
+    total_epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="What all studies over the table may spend. Default: that of the study.", rich_help_panel=_PRIVACY
         ),
     ] = None
     min_cluster_size: Annotated[
@@ -115,6 +126,9 @@ class Options:
         }
         settings = _settings_of(kit)
         settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
+        budget = {"epsilon": self.epsilon, "total_epsilon": self.total_epsilon}
+        own = replace(settings.privacy, **{name: value for name, value in budget.items() if value is not None})
+        settings = replace(settings, privacy=own)
         if not settings.table:
             raise SettingError("no table was given. Hint: --table data.csv")
         return replace(settings, release=rules_from(self._rules(), "the command line", settings.release))
@@ -195,7 +209,8 @@ def preview(
         _show_requests(seen)
         for message in seen.messages:
             _show(message)
-            say(jsonlib.dumps(message["values"], ensure_ascii=False))
+            if message["values"] is not None:
+                say(jsonlib.dumps(message["values"], ensure_ascii=False))
     if form is not None:
         _write_form(form, kit, seen)
 
@@ -223,7 +238,8 @@ def serve(
     settings = options.settings(kit)
     study, name = _study_for(kit)
     check_certificates(kit)
-    check_record(name, settings)
+    if study.privacy is None:  # what a private study tells cannot be subtracted
+        check_record(name, settings)
     _show_rules(settings)
     seen = _preview(settings, study, name)
     _show_requests(seen)
@@ -339,15 +355,19 @@ def _show_requests(seen: Preview) -> None:
     """Print which requests are answered, as the consent form lists them."""
     listed = ", ".join(f"{name} = {jsonlib.dumps(value)}" for name, value in seen.terms["requests"].items())
     say(f"requests that are answered: {listed}")
+    if privacy := seen.terms.get("privacy"):
+        say(f"privacy: {', '.join(f'{name} = {jsonlib.dumps(value)}' for name, value in privacy.items())}")
+        say("Replies are noisy sums. They are not shown here: each answer spends privacy.")
 
 
 def _show(message: dict[str, Any]) -> None:
-    title = f"{message['message']}, {message['bytes']} bytes"
+    title = message["message"] if message["bytes"] is None else f"{message['message']}, {message['bytes']} bytes"
     view = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
     view.add_column("field")
     view.add_column("entries", justify="right")
     view.add_column("fewest rows behind one", justify="right")
     for field in message["fields"]:
         rows = field["fewest_rows"]
-        view.add_row(plain(field["field"]), str(field["entries"]), "" if rows is None else str(rows))
+        entries = "" if field["entries"] is None else str(field["entries"])
+        view.add_row(plain(field["field"]), entries, "" if rows is None else str(rows))
     out.print(view)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from hashlib import sha256
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 
 from intarsia.coordinator import Algorithm, FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import ProtocolError, ReleaseError, SettingError, quote
 from intarsia.federation.study_file import Study
+from intarsia.privacy.bounds_file import privacy_from
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import StudyTerms
@@ -31,14 +32,16 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
 
     defaults = {"random_state": 0}
     settings = with_preset(study.method, study.settings, defaults)
-    if "release" in settings:
-        raise SettingError("release must be a table of its own, [release], not a setting of the method.")
+    if own := [name for name in ("release", "privacy") if name in settings]:
+        raise SettingError(f"{own[0]} must be a table of its own, [{own[0]}], not a setting of the method.")
     if local := [name for name in _OF_A_PARTICIPANT if name in settings]:
         raise SettingError(
             f"each participant chooses {quote(local)} itself. Hint: intarsia participant serve --{local[0]} …"
         )
     if settings.get("scale") == "none":  # TOML has no null
         settings["scale"] = None
+    if study.privacy is not None:
+        settings["privacy"] = study.privacy
     model = estimator_for(study.method, study.n_clusters, settings)
     described = {name: plain(value) for name, value in model.get_params(deep=False).items()}
     return model.algorithm_for(study.participants), described
@@ -50,7 +53,11 @@ def terms_for(study: Study, name: str) -> StudyTerms:
 
 
 def as_json(algorithm: Algorithm) -> dict[str, Any]:
-    """Return an algorithm as its name and its settings, as a job contains it."""
+    """Return an algorithm as its name and its settings, as a job contains it; a private one also says what is declared."""
+    from intarsia.private.algorithm import PrivateAlgorithm  # which most servers need not load
+
+    if isinstance(algorithm, PrivateAlgorithm):
+        return as_json(algorithm.inner) | {"privacy": asdict(algorithm.privacy)}
     kind = next((name for name, kind in _KINDS.items() if type(algorithm) is kind), None)
     if kind is None:
         raise SettingError(f"{type(algorithm).__name__} cannot run in a federation.")
@@ -63,14 +70,38 @@ def as_json(algorithm: Algorithm) -> dict[str, Any]:
 
 
 def from_json(description: Any) -> Algorithm:
-    """Return the algorithm that :func:`as_json` described, or raise a ProtocolError."""
+    """Return the algorithm that :func:`as_json` described, or raise a ProtocolError: a job may come from anybody."""
     described = description if isinstance(description, dict) else {}
     kind, settings = _KINDS.get(str(described.get("method"))), described.get("settings")
-    if kind is None or not isinstance(settings, dict) or not set(settings) <= {entry.name for entry in fields(kind)}:
-        raise ProtocolError("the job names an unknown algorithm, or settings that the algorithm does not have.")
-    if not isinstance(settings.get("metric", ""), str) or not isinstance(settings.get("seed", 0), int):
-        raise ProtocolError("the job's metric must be a name, and its seed an integer.")
-    return kind(**settings)
+    if kind is None or not isinstance(settings, dict) or not set(described) <= {"method", "settings", "privacy"}:
+        raise ProtocolError("the job names an unknown algorithm.")
+    try:
+        algorithm = kind(**msgspec.structs.asdict(msgspec.convert(settings, _TYPES[kind])))
+    except (msgspec.ValidationError, ValueError, OverflowError) as error:
+        raise ProtocolError(
+            f"the job has settings that the algorithm does not have ({type(error).__name__})."
+        ) from None
+    if "privacy" not in described:
+        return algorithm
+    from intarsia.private.algorithm import PrivateAlgorithm
+
+    try:
+        return PrivateAlgorithm(algorithm, privacy_from(described["privacy"], "the job"))
+    except SettingError as error:
+        raise ProtocolError(str(error)) from None
+
+
+def _types_of(kind: type[FederatedAlgorithm | OneShotAlgorithm]) -> type[msgspec.Struct]:
+    """Return the settings of an algorithm as a class that checks the type of each; of a metric, only names travel."""
+    hints = get_type_hints(kind) | {"metric": str}
+    entries = [
+        (entry.name, hints[entry.name]) if entry.default is MISSING else (entry.name, hints[entry.name], entry.default)
+        for entry in fields(kind)
+    ]
+    return msgspec.defstruct("Settings", entries, forbid_unknown_fields=True, kw_only=True)
+
+
+_TYPES = {kind: _types_of(kind) for kind in _KINDS.values()}
 
 
 def digest_of(description: dict[str, Any], participants: tuple[str, ...]) -> str:
@@ -80,7 +111,10 @@ def digest_of(description: dict[str, Any], participants: tuple[str, ...]) -> str
 
 def forbidden(algorithm: Algorithm, policy: ReleasePolicy) -> str | None:
     """Return why a study would be refused under a policy; None if its requests would be answered."""
-    terms, pipeline = algorithm.terms("you"), Pipeline(policy)
+    terms, pipeline = (
+        algorithm.terms("you"),
+        Pipeline(policy),
+    )  # a private study has neither rivals nor crosswise rounds
     if terms.n_rivals > policy.max_rivals:
         return f"n_rivals is {terms.n_rivals} in the study, and max_rivals {policy.max_rivals} in the release rules."
     if terms.crosswise and terms.max_rounds and not policy.allow_crosswise:
@@ -95,11 +129,12 @@ def forbidden(algorithm: Algorithm, policy: ReleasePolicy) -> str | None:
 
 def rounds_beyond(algorithm: Algorithm, policy: ReleasePolicy) -> str | None:
     """Return a warning if a study may ask for more rounds than a policy allows, else None."""
-    most = policy.max_rounds
-    if not isinstance(algorithm, FederatedAlgorithm) or most is None or algorithm.max_rounds <= most:
+    most, terms = policy.max_rounds, algorithm.terms("you")
+    rounds = terms.max_rounds if terms.privacy is None else terms.noisy_rounds
+    if most is None or rounds <= most:
         return None
     return (
-        f"the study takes up to {algorithm.max_rounds} rounds, and the release rules allow {most}: "
+        f"the study takes up to {rounds} rounds, and the release rules allow {most}: "
         "if it needs more, it ends without a result."
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 from intarsia._files import read_toml, write_atomically
 from intarsia.exceptions import SettingError, quote
 from intarsia.federation.algorithms import terms_for
+from intarsia.federation.private import listed
 from intarsia.federation.settings_file import as_table
 from intarsia.federation.site import RELEASES
 from intarsia.federation.site_settings import LocalSettings, toml_lines
@@ -37,6 +38,7 @@ _TERMS = (
     "columns",
     "release",
     "requests",
+    "privacy",  # only in a private study
 )
 _LATER_PHASES = {"federated": ("refine", "label"), "one_shot": ("label",)}  # a preview ends before them
 
@@ -52,6 +54,16 @@ _LEAVES = """
 _REQUESTS = """
 # What is answered: requests of the study with these settings, each once. All others are refused, before any row is read.
 # Units, levels and K are the same in all requests of a run. A new run needs a new form."""
+_PRIVACY = """
+# Differential privacy: whoever sees all that leaves learns almost the same with and without the rows of one person. epsilon
+# and delta say how nearly; total_epsilon is the most that all studies over this table may spend together.
+[privacy]"""
+_BOUNDS = """
+# Values outside these bounds count as the nearest bound, and levels that are not listed as missing. Nothing of this may be
+# taken from the rows: it is known to all participants."""
+_SPENDS = """
+# What each exchange spends, as rho (zCDP); rho adds up. It is debited from the table's ledger before noise is drawn."""
+_NOISY = "declared, or noisy sums over all rows"
 _NO_ROWS = "no rows: names and settings"
 
 
@@ -67,7 +79,9 @@ def later_fields(method: str, *, stability: bool = False) -> dict[str, list[str]
 
 def terms_of(study: Study, name: str, settings: LocalSettings, columns: Iterable[str]) -> dict[str, Any]:
     """Return the terms that a participant agrees to."""
-    return {
+    requests = terms_for(study, name)
+    own = {} if requests.privacy is None else {"privacy": listed(requests, settings)}
+    return own | {
         "study": study.name,
         "participant": name,
         "server": f"{study.host}:{study.port}",
@@ -77,7 +91,7 @@ def terms_of(study: Study, name: str, settings: LocalSettings, columns: Iterable
         "table": Path(settings.table).name,
         "columns": list(columns),
         "release": as_table(settings.release),
-        "requests": terms_for(study, name).listed(),
+        "requests": requests.listed(),
     }
 
 
@@ -85,27 +99,44 @@ def form_of(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]], by:
     """Return the form, as TOML that a person can read; ``messages`` are those of a preview."""
     tables = {name: terms[name] for name in ("settings", "release")}
     lines = [*toml_lines({BY: by, ON: on}), ""]
-    lines += toml_lines({name: value for name, value in terms.items() if name not in {*tables, "requests"}})
+    lines += toml_lines({name: value for name, value in terms.items() if name not in {*tables, "requests", "privacy"}})
     for name, table in tables.items():
         lines += ["", f"[{name}]", *toml_lines(table)]
+    if "privacy" in terms:
+        lines += _privacy_lines(terms["privacy"])
     requests = terms["requests"]
     words = zip(toml_lines(requests), map(meaning_of_term, requests), strict=True)
     lines += [_REQUESTS, "[requests]", *(f"{line}  # {meaning}" for line, meaning in words)]
+    lines.append(_LEAVES)
+    for tag, rows in _leaves(terms, messages).items():
+        fields = zip(toml_lines(rows), [meaning_of(tag, path) for path in rows], strict=True)
+        lines += [f"# {words_of(tag)}", f'[leaves."{tag}"]', *(f"{line}  # {words}" for line, words in fields), ""]
+    return _HEAD + "\n".join(lines)
+
+
+def _privacy_lines(privacy: Mapping[str, Any]) -> list[str]:
+    heads = {"bounds": _BOUNDS, "levels": "", "spends": _SPENDS}
+    lines = [_PRIVACY, *toml_lines({name: value for name, value in privacy.items() if name not in heads})]
+    for name, head in heads.items():
+        lines += [head, f"[privacy.{name}]", *toml_lines(privacy[name])]
+    return lines
+
+
+def _leaves(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the fields of each message, and the smallest number of rows behind them in words or as a number."""
+    no_rows = _NOISY if "privacy" in terms else _NO_ROWS
     leaves: dict[str, dict[str, Any]] = {
         str(message["message"]): {
-            field["field"]: _NO_ROWS if field["fewest_rows"] is None else field["fewest_rows"]
+            field["field"]: no_rows if field["fewest_rows"] is None else field["fewest_rows"]
             for field in message["fields"]
         }
         for message in messages
     }
-    fewest = f"at least {terms['release']['min_cluster_size']}"
-    for tag, paths in later_fields(terms["method"], stability=bool(requests["stability"])).items():
-        leaves.setdefault(tag, dict.fromkeys(paths, fewest))
-    lines.append(_LEAVES)
-    for tag, rows in leaves.items():
-        fields = zip(toml_lines(rows), [meaning_of(tag, path) for path in rows], strict=True)
-        lines += [f"# {words_of(tag)}", f'[leaves."{tag}"]', *(f"{line}  # {words}" for line, words in fields), ""]
-    return _HEAD + "\n".join(lines)
+    if "privacy" not in terms:
+        fewest = f"at least {terms['release']['min_cluster_size']}"
+        for tag, paths in later_fields(terms["method"], stability=bool(terms["requests"]["stability"])).items():
+            leaves.setdefault(tag, dict.fromkeys(paths, fewest))
+    return leaves
 
 
 def keep(kit: Path, form: str, *, is_new_form: bool) -> None:
@@ -121,7 +152,7 @@ def check_form(path: Path, terms: Mapping[str, Any]) -> str:
     """Return the text of a completed form for these terms, or raise an error that names what is missing or different."""
     form = read_toml(path)
     hint = "Hint: intarsia participant preview --kit … --table … --form consent.toml writes a new form."
-    if absent := [name for name in (BY, ON, *_TERMS) if name not in form]:
+    if absent := [name for name in (BY, ON, *_TERMS) if name not in form and (name in {BY, ON} or name in terms)]:
         raise SettingError(f"{path} is not a consent form: missing {quote(absent, 20)}. {hint}")
     if empty := [name for name in (BY, ON) if not _is_completed(form[name])]:
         raise SettingError(f"{path} is not completed: {quote(empty)} must be filled in.")
@@ -136,7 +167,7 @@ def _is_completed(value: Any) -> bool:
 
 def _differences(form: Mapping[str, Any], terms: Mapping[str, Any]) -> Iterable[str]:
     for name in _TERMS:
-        agreed, now = form[name], terms[name]
+        agreed, now = form.get(name), terms.get(name)
         if isinstance(now, dict) and isinstance(agreed, dict):
             for key in now | agreed:
                 if agreed.get(key) != now.get(key):

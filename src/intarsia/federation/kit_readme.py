@@ -15,6 +15,11 @@ channel (not by mail), and let only the account that uses it read it:
 To see when its certificate expires: intarsia federation certificates --kit {folder}
 """
 
+_PRIVATE = """data.csv.budget   beside the table: what all studies spent of its privacy budget; data.csv.answers has the
+                  answers that were paid for. Keep both as long as the table, and copy them with it.
+                  intarsia participant budget kit/ shows them.
+"""
+
 _TEXTS = {
     SERVER: """# The server of the study {study!r}
 
@@ -67,7 +72,7 @@ labels/           the labels of each run, by its name: a later run overwrites la
 releases.jsonl    every message that left: its fields, how few rows are behind them, size, digest. It also counts the
                   requests that were answered: keep it as long as the study lasts.
 consent.toml      what was agreed to, by whom and when.
-local/            what this participant allows; intarsia.toml has its release rules. No job can change them.
+{private}local/            what this participant allows; intarsia.toml has its release rules. No job can change them.
 """,
 }
 
@@ -77,5 +82,8 @@ def write_readme(kit: Path, study: Study, name: str) -> None:
     kind, folder = (name, f"{name}/") if name in _TEXTS else ("participant", "kit/")
     owner = {"participant": repr(name), AUTHORITY: "its keeper"}.get(kind, f"whoever runs the {name}")
     keep = _KEEP.format(owner=owner, folder=folder)
-    text = _TEXTS[kind].format(study=study.name, host=study.host, port=study.port, name=name, keep=keep)
+    private = "" if study.privacy is None else _PRIVATE
+    text = _TEXTS[kind].format(
+        study=study.name, host=study.host, port=study.port, name=name, keep=keep, private=private
+    )
     (kit / "README.md").write_text(text, encoding="utf-8")

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from intarsia.exceptions import IntarsiaError, ReleaseError
+from intarsia.federation import private
 from intarsia.federation.algorithms import algorithm_of, forbidden, rounds_beyond
 from intarsia.federation.consent import terms_of
 from intarsia.federation.site import open_rows, participant_of
 from intarsia.federation.site_settings import LocalSettings
 from intarsia.federation.study_file import Study
-from intarsia.protocol import Failure, Reply, encode, tag_of
+from intarsia.participant.private import PrivateParticipant
+from intarsia.protocol import Failure, Reply, StudyTerms, encode, tag_of
 from intarsia.protocol.catalogue import account_of
 from intarsia.runtime.drive import exception_of
 
@@ -30,6 +32,8 @@ class Preview(NamedTuple):
 def preview(settings: LocalSettings, study: Study, name: str) -> Preview:
     """Answer the first requests of a study, as if nobody else took part; in a run, units are those of all participants.
 
+    In a private study nothing is answered: the messages have no values.
+
     Raises
     ------
     ReleaseError
@@ -40,6 +44,8 @@ def preview(settings: LocalSettings, study: Study, name: str) -> Preview:
         raise ReleaseError(f"your release rules forbid what the study asks for: {why} Hint: nothing has left.")
     opened = open_rows(name, settings)
     participant = participant_of(settings, opened, terms=algorithm.terms(name))
+    if isinstance(participant, PrivateParticipant):
+        return _private(participant, algorithm.terms(name), settings, terms_of(study, name, settings, opened.columns))
     messages: list[dict[str, Any]] = []
     step = algorithm.start((name,))
     while step.result is None and tag_of(step.requests[name]) in _PREVIEWED:
@@ -53,6 +59,14 @@ def preview(settings: LocalSettings, study: Study, name: str) -> Preview:
             break  # one participant alone may be too few for the next step
     warning = rounds_beyond(algorithm, settings.release)
     return Preview(terms_of(study, name, settings, opened.columns), messages, warning)
+
+
+def _private(
+    participant: PrivateParticipant, terms: StudyTerms, settings: LocalSettings, agreed: dict[str, Any]
+) -> Preview:
+    """Return what a private study would ask; nothing is answered, because each answer spends privacy."""
+    warning = " ".join(private.remarks(participant, terms, settings))
+    return Preview(agreed, private.messages(terms.noisy_rounds), warning or None)
 
 
 def _as_json(reply: Reply) -> dict[str, Any]:

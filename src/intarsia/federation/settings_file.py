@@ -10,6 +10,7 @@ A study proposes the rules for its kits; a participant's own rules win. ::
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,8 +28,8 @@ RULES = tuple(entry.name for entry in fields(ReleasePolicy))
 _LESS_IS_LOOSER = ("min_cluster_size", "round_counts_to")
 
 
-def read_settings_file(path: Path, kind: type[S]) -> S:
-    """Read a file into a settings class that has a field ``release``.
+def read_settings_file(path: Path, kind: type[S], **readers: Callable[[Any, str], Any]) -> S:
+    """Read a file into a settings class that has a field ``release``; other tables may have readers of their own.
 
     Raises
     ------
@@ -38,8 +39,9 @@ def read_settings_file(path: Path, kind: type[S]) -> S:
         If the file cannot be read or is not TOML.
     """
     table = read_toml(path)
-    release = rules_from(table.pop("release", {}), f"[release] of {path}")
-    return msgspec.structs.replace(typed(table, kind, str(path)), release=release)
+    parts = {"release": rules_from(table.pop("release", {}), f"[release] of {path}")}
+    parts |= {name: read(table.pop(name), f"[{name}] of {path}") for name, read in readers.items() if name in table}
+    return msgspec.structs.replace(typed(table, kind, str(path)), **parts)
 
 
 def typed(table: dict[str, Any], kind: type[S], where: str) -> S:

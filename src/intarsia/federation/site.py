@@ -4,21 +4,25 @@ The study in the kit says which requests are answered.
 
 In the kit are ``labels.csv`` (of the latest run; those of every run in ``labels/``), ``releases.jsonl`` (the journal of what
 left) and, in ``intarsia/``, the request that a later one refers to, and the replies of each run: the same request gets the
-same reply after a restart. Beside the table is the record of what was told of it (:mod:`intarsia.privacy.record`).
+same reply after a restart. Beside the table is the record of what was told of it (:mod:`intarsia.privacy.record`), or, in a
+private study, the ledger of what was spent on it (:mod:`intarsia.privacy.ledger`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from intarsia._files import write_atomically
-from intarsia.exceptions import ProtocolError, ReleaseError, SettingError
+from intarsia.exceptions import LocalAlgorithmError, ProtocolError, ReleaseError, SettingError
 from intarsia.federation.algorithms import terms_for
 from intarsia.federation.kit_folder import study_of
+from intarsia.federation.private import Place, private_participant
 from intarsia.federation.site_settings import LocalSettings, read_settings
 from intarsia.participant import Participant
+from intarsia.participant.private import PrivateParticipant
 from intarsia.participant.registry import clusterer_from_text
 from intarsia.privacy.journal import Journal, digest_of
 from intarsia.privacy.pipeline import Pipeline
@@ -26,6 +30,7 @@ from intarsia.privacy.record import Record
 from intarsia.protocol import (
     Assign,
     Failure,
+    KeepLabels,
     Label,
     Reply,
     Request,
@@ -71,12 +76,19 @@ def check_record(name: str, settings: LocalSettings) -> None:
 
 
 def participant_of(
-    settings: LocalSettings, opened: Opened, journal: Journal | None = None, terms: StudyTerms | None = None
-) -> Participant:
-    """Return the participant with this table and its own release rules.
+    settings: LocalSettings,
+    opened: Opened,
+    journal: Journal | None = None,
+    terms: StudyTerms | None = None,
+    place: Place | None = None,
+) -> Participant | PrivateParticipant:
+    """Return the participant with this table and its own release rules; a private one if the terms say so.
 
-    The journal lists what leaves; requests that the terms do not list are refused.
+    The journal lists what leaves; requests that the terms do not list are refused. ``place`` is the study and run in the
+    ledger of a private participant.
     """
+    if terms is not None and terms.privacy is not None:
+        return private_participant(settings, opened, Pipeline(settings.release, journal, terms=terms), terms, place)
     record = None if journal is None else record_of(settings)
     pipeline = Pipeline(settings.release, journal, terms=terms, record=record)
     local = clusterer_from_text(settings.local)
@@ -106,6 +118,15 @@ class _SiteJournal(Journal):
             super().write_reply(reply, request, suppressed, data)
 
 
+@contextmanager
+def _one_error() -> Iterator[None]:
+    """Turn all errors into one kind: what is wrong with a private table may depend on a row. The log has the cause."""
+    try:
+        yield
+    except Exception as error:
+        raise LocalAlgorithmError("the table of this participant cannot take part in a private study.") from error
+
+
 class Site:
     """A participant and its kit: it answers requests, writes labels, and continues a run after a restart."""
 
@@ -117,9 +138,11 @@ class Site:
         self._last_summarize.parent.mkdir(exist_ok=True)
         self._replies = kit / "intarsia" / f"{run}.replies"
         self._journal = _SiteJournal(kit / RELEASES, max_bytes)
-        settings = read_settings(kit / "local")
-        opened = open_rows(name, settings)
-        self._participant = participant_of(settings, opened, self._journal, terms_for(study_of(kit), name))
+        study, settings = study_of(kit), read_settings(kit / "local")
+        terms = terms_for(study, name)
+        with nullcontext() if terms.privacy is None else _one_error():
+            opened = open_rows(name, settings)
+            self._participant = participant_of(settings, opened, self._journal, terms, Place(study.name, run))
         self._ids = opened.ids
         self._summarized = False
 
@@ -144,7 +167,7 @@ class Site:
 
     def _repeated(self, request: Request, told: Reply) -> Reply:
         """Return what was told before a restart, and find local clusters or labels again, which only rows have."""
-        if isinstance(request, Summarize | Label | Assign):
+        if isinstance(request, Summarize | Label | Assign | KeepLabels):
             self._journal.replies_stay = True
             reply = self._participant.handle(request)
             self._journal.replies_stay = False
@@ -171,7 +194,7 @@ class Site:
             write_atomically(self._last_summarize, encode(request), secret=True)
             self._summarized = True
         labels = self._participant.labels
-        if isinstance(request, Label | Assign) and labels is not None:
+        if isinstance(request, Label | Assign | KeepLabels) and labels is not None:
             for path in self._label_files:
                 path.parent.mkdir(exist_ok=True)
                 write_labels(path, {"cluster": labels}, self._ids)

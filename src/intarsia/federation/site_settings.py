@@ -10,6 +10,10 @@
     metric = "euclidean"            # as agreed in the study
     record = "/data/patients.told"  # what was told of the table; default: beside it
 
+    [privacy]                       # in a private study
+    epsilon = 0.5                   # at most that of the study, the default
+    total_epsilon = 2               # over all studies of the table; default: that of the study
+
     [release]                       # as the study proposed, until the participant changes it
     min_cluster_size = 10
 
@@ -38,6 +42,13 @@ FLOOR = "INTARSIA_FLOOR"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
+class OwnPrivacy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a participant allows to be spent on its table: in this study, and in all; None: the epsilon of the study."""
+
+    epsilon: float | None = None
+    total_epsilon: float | None = None
+
+
 class LocalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The contents of ``local/intarsia.toml``."""
 
@@ -49,6 +60,7 @@ class LocalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     metric: str = "euclidean"
     record: str = ""
     release: ReleasePolicy = ReleasePolicy()
+    privacy: OwnPrivacy = OwnPrivacy()
 
 
 def read_settings(folder: Path) -> LocalSettings:
@@ -75,8 +87,11 @@ def environment_of(settings: LocalSettings) -> dict[str, str]:
 def write_settings(folder: Path, settings: LocalSettings) -> None:
     """Write ``local/intarsia.toml``."""
     table = msgspec.to_builtins(settings)
-    table.pop("release", None)
+    for name in ("release", "privacy"):
+        table.pop(name, None)
     lines = [*toml_lines(table), "", "[release]", *toml_lines(as_table(settings.release)), ""]
+    if own := toml_lines(msgspec.structs.asdict(settings.privacy)):
+        lines += ["[privacy]", *own, ""]
     write_atomically(folder / SETTINGS, "\n".join(lines).encode())
 
 

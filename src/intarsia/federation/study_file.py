@@ -19,6 +19,11 @@
 
     [release]                       # proposed for the kits; each participant's own rules win
     min_cluster_size = 10
+
+    [privacy]                       # only in a private study; see :mod:`intarsia.privacy.bounds_file`
+    epsilon = 1
+    [privacy.bounds]
+    age = [0, 110]
 """
 
 from __future__ import annotations
@@ -29,8 +34,10 @@ from typing import Any
 
 import msgspec
 
+from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.exceptions import SettingError, quote
 from intarsia.federation.settings_file import DEFAULT, read_settings_file
+from intarsia.privacy.bounds_file import privacy_from
 from intarsia.privacy.policy import ReleasePolicy
 
 METHODS = ("federated", "one_shot")
@@ -58,6 +65,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settings: dict[str, Any] = {}
     quorum: int | None = None
     release: ReleasePolicy = ReleasePolicy()
+    privacy: DifferentialPrivacy | None = None
 
     @property
     def host(self) -> str:
@@ -87,7 +95,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_study(path: Path) -> Study:
     """Read and check ``study.toml``."""
-    study = read_settings_file(path, Study)
+    study = read_settings_file(path, Study, privacy=privacy_from)
     _check(study)
     return study
 
@@ -112,6 +120,11 @@ def _check(study: Study) -> None:
         raise SettingError(
             f"min_cluster_size must be at least {DEFAULT.min_cluster_size} in a study: only a participant may choose less, "
             f"for itself. Got {study.release.min_cluster_size}."
+        )
+    if study.privacy is not None and not study.privacy.bounds and not study.privacy.levels:
+        raise SettingError(
+            "[privacy] declares no columns, which differential privacy needs and must not take from data. Hint: "
+            "[privacy.bounds] with lines such as age = [0, 110], and [privacy.levels] with sex = ['f', 'm']."
         )
     if not 1 <= study.port <= 65_535 or study.deadline < 1:
         raise SettingError("port must be from 1 to 65535, and deadline at least 1 second.")

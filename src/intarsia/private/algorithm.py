@@ -86,7 +86,18 @@ class PrivateAlgorithm:
 
     def terms(self, name: str) -> StudyTerms:
         """Return which requests a participant can get."""
-        return replace(self.inner.terms(name), privacy=self.privacy, noisy_rounds=self.rounds)
+        return replace(
+            self.inner.terms(name),
+            privacy=self.privacy,
+            noisy_rounds=self.rounds,
+            max_rounds=0,  # and all else that is asked of synthetic tables only
+            n_rivals=0,
+            trial_rounds=0,
+            crosswise=False,
+            halves=False,
+            n_proxies=0,
+            stability=False,
+        )
 
     def start(self, participants: Sequence[str]) -> Step:
         """Ask all participants for a sketch."""
@@ -98,7 +109,7 @@ class PrivateAlgorithm:
         match state:
             case AskedSketches(participants):
                 check_senders(replies, participants)
-                return self._sketched(replies_of(Sketched, replies, participants))
+                return self._sketched(replies_of(Sketched, replies, participants), participants)
             case AskedSums(run):
                 names = tuple(run.sketches)
                 check_senders(replies, names)
@@ -109,8 +120,8 @@ class PrivateAlgorithm:
                 replies_of(LabelsKept, replies, names)
                 return Step(result=with_sizes(run.outcome, run.counts, run.spent, self.privacy, run.errors))
 
-    def _sketched(self, sketches: Mapping[str, Sketched]) -> Step:
-        """Run the other algorithm on synthetic tables."""
+    def _sketched(self, sketches: Mapping[str, Sketched], asked: Sequence[str]) -> Step:
+        """Run the other algorithm on synthetic tables. Who sent no sketch takes no part."""
         for name, sketch in sketches.items():
             self._check_features(name, sketch)
         n_rows, seed = numbers_of_rows(sketches), self.inner.seed
@@ -120,6 +131,8 @@ class PrivateAlgorithm:
         shares = {name: sketch.n_rows / n_rows[name] for name, sketch in sketches.items()}
         spent = tuple(Spent(name, "sketch", sketch.rho) for name, sketch in sketches.items())
         outcome = as_if_of_rows(outcome, shares)
+        absent = (f"{name!r} sent no sketch: the result is without it." for name in asked if name not in sketches)
+        outcome = replace(outcome, remarks=(*outcome.remarks, *absent))
         return self._next(Run(sketches, outcome, outcome.sizes, spent))
 
     def _check_features(self, name: str, sketch: Sketched) -> None:
