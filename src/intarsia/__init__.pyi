@@ -7,7 +7,9 @@ from .estimators import Blocks as Blocks
 from .estimators import ClusteringResult as ClusteringResult
 from .estimators import FederatedClustering as FederatedClustering
 from .estimators import OneShotClustering as OneShotClustering
+from .estimators import PrivacyForecast as PrivacyForecast
 from .estimators import cluster as cluster
+from .estimators import forecast_privacy as forecast_privacy
 from .estimators import load as load
 from .estimators import participants_from_blocks as participants_from_blocks
 from .exceptions import AssumptionWarning as AssumptionWarning

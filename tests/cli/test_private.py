@@ -91,3 +91,13 @@ def test_check_writes_a_template_of_names_and_says_what_lacks_bounds(folder):
     )
     twice = inside("check", "a.csv", "b.csv", "--write-bounds", "new.toml", where=folder, rc=1)
     assert "already exists" in twice.stderr
+
+
+def test_check_forecasts_the_loss_and_spends_nothing(folder):
+    done = inside("check", "a.csv", "b.csv", "-k", 2, *PRIVATE, where=folder)
+    assert "epsilon 1     asked for" in done.stdout
+    assert "With epsilon 1 most rows get the label that they would get without privacy." in done.stdout
+    assert "not to be published" in done.stdout
+    assert not list(folder.glob("*.budget"))
+    refused = inside("check", "a.csv", "b.csv", "--epsilon", 1, where=folder, rc=1)
+    assert "--epsilon needs --bounds" in refused.stderr

@@ -13,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from intarsia.cli.console import out, plain, print_json
+from intarsia.cli.kit_options import say
+from intarsia.cli.privacy_forecast import forecast_for_files
 from intarsia.cli.private import columns_without_bounds, show_without_bounds, write_template
 
 if TYPE_CHECKING:
@@ -36,6 +38,17 @@ def check(
     write_bounds: Annotated[
         Path | None, typer.Option(help="Write such a file to fill in, with names of columns and no values.")
     ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Also forecast what differential privacy with this epsilon will lose: several runs, nothing is spent. "
+            "Needs --bounds."
+        ),
+    ] = None,
+    clusters: Annotated[
+        int | None, typer.Option("--clusters", "-k", help="Number of clusters in the forecast. Chosen if omitted.")
+    ] = None,
+    one_shot: Annotated[bool, typer.Option("--one-shot", help="Forecast the one-shot method.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show which participant has which columns, and whether the tables can be clustered together.
@@ -47,14 +60,21 @@ def check(
     from intarsia.tables.feasibility import check_feasibility
     from intarsia.tables.open import named_paths
 
-    report = check_feasibility(named_paths(files), leave_out=leave_out or ())
+    paths = named_paths(files)
+    report = check_feasibility(paths, leave_out=leave_out or ())
     missing = None if bounds is None else columns_without_bounds(report.kinds, bounds)
-    if json:
-        print_json(as_json(report) | ({} if missing is None else {"without_bounds": missing}))
-    else:
+    if not json:
         show(report)
         if missing is not None:
             show_without_bounds(missing, bounds)
+    forecast = None
+    if report.possible:
+        forecast = forecast_for_files(paths, leave_out or (), bounds, epsilon, clusters, one_shot=one_shot, quiet=json)
+    if json:
+        more = {} if missing is None else {"without_bounds": missing}
+        print_json(as_json(report) | more | ({} if forecast is None else {"forecast": forecast.as_dict()}))
+    elif forecast is not None:
+        say(str(forecast))
     if write_bounds is not None:
         write_template(report.kinds, write_bounds)
     if not report.possible:

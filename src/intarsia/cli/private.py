@@ -53,11 +53,18 @@ class Options(NamedTuple):
 
         Raises a SettingError that names all columns that the file of bounds does not declare.
         """
-        from intarsia.privacy.bounds_file import undeclared
         from intarsia.privacy.budget import Charged
 
         if (privacy := self.declared()) is None:
             return {}
+        self.check_declared(columns, privacy)
+        run = uuid4().hex[:16]
+        return {name: Charged(path, STUDY, run, self.total_epsilon) for name, path in files.items()}
+
+    def check_declared(self, columns: Mapping[str, Sequence[str]], privacy: DifferentialPrivacy) -> None:
+        """Raise a SettingError that names all columns that the file of bounds does not declare."""
+        from intarsia.privacy.bounds_file import undeclared
+
         if missing := undeclared(privacy, columns):
             names = list(dict.fromkeys(column for own in missing.values() for column in own))
             raise SettingError(
@@ -65,8 +72,6 @@ class Options(NamedTuple):
                 f"needs and must not take from data: {quote(names, 20)}. Hint: add lines such as {names[0]} = [low, high] "
                 f"to [bounds] of {self.bounds}, or leave columns out with -x."
             )
-        run = uuid4().hex[:16]
-        return {name: Charged(path, STUDY, run, self.total_epsilon) for name, path in files.items()}
 
 
 def spent_by(account: PrivacyAccount, charged: Mapping[str, Charged]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from intarsia.estimators.blocks import Blocks, participants_from_blocks
 from intarsia.estimators.clustering import cluster
 from intarsia.estimators.federated import FederatedClustering
 from intarsia.estimators.one_shot import OneShotClustering
+from intarsia.estimators.privacy_forecast import PrivacyForecast, forecast_privacy
 from intarsia.estimators.result import ClusteringResult, load
 
 __all__ = [
@@ -11,7 +12,9 @@ __all__ = [
     "ClusteringResult",
     "FederatedClustering",
     "OneShotClustering",
+    "PrivacyForecast",
     "cluster",
+    "forecast_privacy",
     "load",
     "participants_from_blocks",
 ]

@@ -1,0 +1,46 @@
+"""``intarsia check --epsilon``: what a private study over these files will lose."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from intarsia.cli.console import err
+from intarsia.cli.private import Options
+
+if TYPE_CHECKING:
+    from intarsia.estimators import PrivacyForecast
+    from intarsia.tables import AnyTable
+
+
+def forecast_for_files(
+    files: Mapping[str, str],
+    leave_out: Sequence[str],
+    bounds: Path | None,
+    epsilon: float | None,
+    clusters: int | None,
+    *,
+    one_shot: bool,
+    quiet: bool,
+) -> PrivacyForecast | None:
+    """Run private studies over these files, without a ledger, and return what they lose; None without ``--epsilon``."""
+    options = Options(epsilon, None if epsilon is None else bounds, None)
+    if (privacy := options.declared()) is None:
+        return None
+    from intarsia.estimators.clustering import estimator_for
+    from intarsia.estimators.privacy_forecast import N_RUNS, forecast_of_held
+    from intarsia.tables.open import open_table
+
+    tables: dict[Hashable, AnyTable] = {
+        name: open_table(path, name, leave_out=leave_out).hold("observed") for name, path in files.items()
+    }
+    options.check_declared({str(name): table.given_names for name, table in tables.items()}, privacy)
+    settings = {"scale": "auto", "random_state": 0}
+    plain = estimator_for("one_shot" if one_shot else "federated", "auto" if clusters is None else clusters, settings)
+    if quiet:
+        return forecast_of_held(tables, plain, privacy)
+    with err.status("without privacy") as status:
+        return forecast_of_held(
+            tables, plain, privacy, N_RUNS, lambda epsilon, n: status.update(f"epsilon {epsilon:g}, run {n}")
+        )
