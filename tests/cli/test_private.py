@@ -57,7 +57,7 @@ def test_tables_that_are_read_in_batches_are_private_too(folder, monkeypatch):
     done = fit("-k", 2, *PRIVATE, suffix="parquet", where=folder)
     assert "this run spent epsilon 1 at" in done.stdout
     said = [entry["what"] for entry in Ledger.beside(folder / "a.parquet").entries()]
-    assert len(said) == 4  # three passes for the sketch, and a round
+    assert said[0] == "number of rows"  # noisy, and it decides how many passes there are: memory does not
     assert len(pl.read_csv(folder / "study" / "labels" / "a.csv")) == 800
 
 

@@ -60,6 +60,7 @@ from intarsia.results.stored_checks import problems_of
 from intarsia.runtime.drive import exception_of
 from intarsia.runtime.recorder import Recorder
 from intarsia.tables.frame import read_table
+from intarsia.tables.open import open_table
 from tests.hostile import Hostile
 
 COUNT, BATCHES = int(os.environ.get("INTARSIA_HOSTILE", "10000")), 4
@@ -136,8 +137,8 @@ def participant(table, algorithm):
     if isinstance(algorithm, PrivateAlgorithm):
         account = Account.of(algorithm.privacy, algorithm.rounds)
         account.noise = Repeatable()
-        return PrivateParticipant(table, algorithm.privacy, account)
-    return Participant(table, pipeline=Pipeline(OPEN))
+        return PrivateParticipant(table.hold(declared=algorithm.privacy), algorithm.privacy, account)
+    return Participant(table.hold(), pipeline=Pipeline(OPEN))
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +146,7 @@ def moments():
     found = []
     for name, algorithm in ALGORITHMS.items():
         answering = {
-            who: participant(read_table(columns, who), algorithm)
+            who: participant(open_table(columns, who), algorithm)
             for who, columns in tables(shares=name == "dirichlet").items()
         }
         step = algorithm.start(tuple(answering))

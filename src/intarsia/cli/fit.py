@@ -25,6 +25,7 @@ from intarsia.cli.study_folder import CENTROIDS, LABELS, MODEL, REPORT, RUN, che
 from intarsia.exceptions import InputError, quote
 
 if TYPE_CHECKING:
+    from intarsia.core.private.declared import DifferentialPrivacy
     from intarsia.estimators import ClusteringResult
     from intarsia.tables import AnyTable
 
@@ -111,7 +112,8 @@ def fit(
     settings |= private.settings(stability=stability)
     model = estimator_for(method, n_clusters, settings)
     started = time.time()
-    tables, ids = _tables(given, id_column, leave_out or (), settings["missing"], quiet=quiet or json)
+    declared = settings.get("privacy")
+    tables, ids = _tables(given, id_column, leave_out or (), settings["missing"], declared, quiet=quiet or json)
     kept = dict(tables) if stability else {}
     charged = private.charged(given, {str(name): table.given_names for name, table in tables.items()})
     with Watch(quiet=quiet or json, forecast=forecast_for(model)) as watch:
@@ -153,10 +155,17 @@ def _configured(path: Path | None) -> tuple[list[str], dict[str, Any]]:
 
 
 def _tables(
-    paths: Mapping[str, str], id_column: str | None, left_out: Sequence[str], missing: Any, *, quiet: bool
+    paths: Mapping[str, str],
+    id_column: str | None,
+    left_out: Sequence[str],
+    missing: Any,
+    declared: DifferentialPrivacy | None,
+    *,
+    quiet: bool,
 ) -> tuple[dict[Hashable, AnyTable], dict[str, Any]]:
     """Return what every participant holds, and its row IDs; faults of several tables are named at once."""
     from intarsia.estimators.settings import for_each
+    from intarsia.privacy.bounds_file import undeclared
     from intarsia.tables.open import needs_all_rows, open_table
     from intarsia.tables.participants import Errors, check_left_out
 
@@ -174,7 +183,11 @@ def _tables(
             if opened.is_streamed and not quiet:
                 err.print(plain(f"{Path(paths[name]).name} is read in batches: {opened.n_rows:,} rows."))
             row_ids[name] = opened.row_id_columns()
-            tables[name], ids[name] = opened.hold(how or "observed"), opened.ids
+            whole = declared is not None and not undeclared(
+                declared, {name: opened.columns}
+            )  # if not, it is said later
+            tables[name] = opened.hold(how or "observed", declared if whole else None)
+            ids[name] = opened.ids
     errors.raise_all(f" {_LEAVE_OUT}")
     check_left_out(left_out, known)
     if any(row_ids.values()):

@@ -111,7 +111,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         if not is_many(tables):
             return {_PLAIN: self._plain(tables)}
         named = keyed(tables)
-        return hold_all(named, for_each(self.missing, list(named), "missing"))
+        return hold_all(named, for_each(self.missing, list(named), "missing"), self.privacy)
 
     def fit_handed_over(
         self,
@@ -135,13 +135,16 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         """Read one table with named columns, or one matrix as scikit-learn reads it."""
         check_one(X)
         if has_text_names(X):
-            table = open_table(X, _PLAIN).hold(self._missing_of_one)
+            table = open_table(X, _PLAIN).hold(self._missing_of_one, self.privacy)
             self.feature_names_in_ = np.array(table.given_names, dtype=object)
             self.n_features_in_ = len(table.given_names)
             return table
         # missing and infinite values are checked below, with messages that name columns
         values: FloatArray = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
-        table = table_of(_PLAIN, _numbered(values.shape[1]), values)
+        names = _numbered(values.shape[1])
+        if self.privacy is not None:
+            return open_table(dict(zip(names, values.T, strict=True)), _PLAIN).hold(declared=self.privacy)
+        table = table_of(_PLAIN, names, values)
         if not table.observed.any(axis=0).all():
             empty = int((~table.observed.any(axis=0)).sum())
             raise MissingCellsError(f"{empty} of {values.shape[1]} columns have no values. Hint: drop them.")

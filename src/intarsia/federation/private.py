@@ -69,7 +69,7 @@ def private_participant(
     privacy, _ = own_privacy(terms.privacy, settings)
     terms.privacy.check_declared(opened.owner, opened.columns)  # before a row is read
     account = account_of(terms, settings, place)
-    return PrivateParticipant(opened.hold(), privacy, account, settings.metric, pipeline)
+    return PrivateParticipant(opened.hold(declared=privacy), privacy, account, settings.metric, pipeline)
 
 
 def listed(terms: StudyTerms, settings: LocalSettings) -> dict[str, Any]:

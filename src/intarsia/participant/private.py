@@ -7,6 +7,7 @@ what the study declares, and from the names of the columns. Errors that could de
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ import numpy as np
 from intarsia.core.distances import Metric
 from intarsia.core.mixture import likeliest
 from intarsia.core.private.declared import FARTHEST, DifferentialPrivacy
-from intarsia.core.private.questions import Question, RoundSums
+from intarsia.core.private.questions import Question, RoundSums, RowCount
 from intarsia.core.private.sketch import Noisy, draw_sketch
 from intarsia.core.rows import Labeller, Nearest, labels_of
 from intarsia.core.types import IntArray
@@ -24,7 +25,7 @@ from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ReleaseError
 from intarsia.participant.messages import mixture_of, with_name
 from intarsia.participant.refine import CentroidSet
 from intarsia.participant.samples import units_of
-from intarsia.privacy.budget import Account
+from intarsia.privacy.budget import SPENT, Account
 from intarsia.privacy.noise import add_noise
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.protocol import (
@@ -41,14 +42,14 @@ from intarsia.protocol import (
     encode,
 )
 from intarsia.protocol.checks import require
-from intarsia.protocol.parts import most_centres
+from intarsia.protocol.parts import MOST_CENTRES
 from intarsia.tables import AnyTable
-from intarsia.tables.declared import with_declared_kinds
 from intarsia.tables.in_memory import HeldRows, hold
 from intarsia.tables.sample import LIMITS, Limits
 
-_ROWS_AT_A_TIME = 1 << 16
-_FAILED = "could not answer. Its own log says why."
+_COUNT_SHARE = 0.01  # of what a sketch costs, for the noisy number of rows that decides on the number of passes
+_LONG = 1 << 25  # values of a table that is read in few passes
+_FAILED = "it could not answer. Its own log says why."
 
 Handler = Callable[["PrivateParticipant", Any], Reply]
 
@@ -72,12 +73,12 @@ class PrivateParticipant:
         self.last_error: Exception | None = None
         self.local_labels: IntArray | None = None
         privacy.check_declared(self.name, table.given_names)
-        held = hold(with_declared_kinds(table, privacy.bounds, privacy.levels), all_rows=False, limits=limits)
-        self._table = held.with_levels({name: privacy.levels[name] for name in held.levels})
+        if table.levels != {name: privacy.levels[name] for name in table.given_names if name in privacy.levels}:
+            raise ValueError("A private table must be read as it is declared. Hint: hold(declared=privacy).")
+        self._table = hold(table, all_rows=False, limits=limits)
         self._privacy, self._account, self._metric = privacy, account, metric
         self._pipeline = Pipeline() if pipeline is None else pipeline
         self._units = privacy.units_of(table.given_names)
-        self._most_centres = most_centres(min(len(held), _ROWS_AT_A_TIME))
         self._labels: IntArray | None = None
 
     @property
@@ -101,19 +102,17 @@ class PrivateParticipant:
             return self._failed(request, error, with_name(self.name, error))
         try:
             return self._pipeline.release(request, self.handlers[type(request)](self, request))
-        except ReleaseError as error:  # the budget is spent, which no row changes
-            return self._failed(request, error, with_name(self.name, error))
-        except Exception as error:  # noqa: BLE001  (whether and how it fails may depend on rows)
-            return self._failed(request, error, f"participant {self.name!r} {_FAILED}")
+        except Exception as error:  # noqa: BLE001  (how it fails may depend on rows, unless the budget is spent)
+            spent = isinstance(error, ReleaseError) and str(error) == SPENT
+            return self._failed(request, error, f"participant {self.name!r}: {SPENT if spent else _FAILED}")
 
     def _failed(self, request: Request, error: Exception, message: str) -> Reply:
         self.last_error = error
-        kind = type(error).__name__ if isinstance(error, ReleaseError) else LocalAlgorithmError.__name__
+        kind = ReleaseError.__name__ if isinstance(error, ReleaseError) else LocalAlgorithmError.__name__
         return self._pipeline.release_failure(request, Failure(error=kind, message=message))
 
     def _rows(self) -> HeldRows:
-        levels = {name: self._privacy.levels[name] for name in self._table.levels}
-        return self._table.rows(levels, (self._units.shift, self._units.scale), centred=False)
+        return self._table.rows(self._table.levels, (self._units.shift, self._units.scale), centred=False)
 
     def _once(self, request: Request, answer: Callable[[str], Reply]) -> Reply:
         """Return the kept answer to the same request of the same study, or answer and keep it."""
@@ -122,7 +121,9 @@ class PrivateParticipant:
 
     def _ask(self, question: Question, rho: float, digest: str) -> Noisy:
         """Return noisy sums over all rows: pay, draw the noise, then read rows."""
-        norm = question.norm * self._privacy.rows_per_person
+        norm = math.nextafter(
+            question.norm * self._privacy.rows_per_person, math.inf
+        )  # the product may be rounded down
         noise = self._account.noise_for(digest, question.words, question.size, norm, rho)
         noisy = add_noise(question.sums(self._rows()), noise)
         return Noisy(noisy.astype(np.float64), norm / np.sqrt(2 * rho))
@@ -130,12 +131,13 @@ class PrivateParticipant:
     def _sketch(self, request: AskSketch) -> Reply:
         def answer(digest: str) -> Reply:
             self._account.check_left()
-            rho = self._account.for_sketch
+            rho, n_features = self._account.for_sketch, len(self._units.features)
+            n_rows = self._ask(RowCount(), _COUNT_SHARE * rho, digest).values[0]
             sketch = draw_sketch(
-                len(self._units.features),
+                n_features,
                 request.n_clusters,
-                lambda question, share: self._ask(question, share * rho, digest),
-                few_passes=not self._table.in_memory,
+                lambda question, share: self._ask(question, share * (1.0 - _COUNT_SHARE) * rho, digest),
+                few_passes=bool(n_rows * n_features > _LONG),  # not whether it fits into memory, which a row may decide
             )
             return Sketched(
                 features=self._units.features,
@@ -170,11 +172,17 @@ class PrivateParticipant:
         return self._once(request, answer)
 
     def _label(self, request: KeepLabels) -> Reply:
-        columns = request.columns
+        columns, declared = request.columns, self._table.levels
+        levels = declared if columns is None else columns.levels
+        known = all(
+            set(each) <= set(declared.get(name, ())) and len(set(each)) == len(each) for name, each in levels.items()
+        )
+        require(known and set(levels) == set(declared), "levels must be those that the study declares, each once")
+        if columns is not None:  # before rows are read: an array of rows × features would fit one number of rows only
+            columns.check(len(self._table.names) + sum(map(len, levels.values())))
         units = None if columns is None else units_of(columns.shift, columns.scale)
-        levels = {} if columns is None else columns.levels
-        rows = self._table.rows({name: levels.get(name, ()) for name in self._table.levels}, units)
-        centres, extent = CentroidSet.received(request.centres, len(rows.names), self._most_centres)
+        rows = self._table.rows(levels, units)
+        centres, extent = CentroidSet.received(request.centres, len(rows.names), MOST_CENTRES)
         label: Labeller = Nearest(rows, centres, extent, self._metric).labels
         if request.gaussians is not None:
             mixture, varies = mixture_of(request.gaussians, centres), extent.varies

@@ -94,6 +94,19 @@ class CsvFile(Source):
         """Return columns by name: arrays of numbers, polars' own type for all others and for columns ``as_stored``."""
         import polars as pl
 
+        try:
+            return self._read(as_stored)
+        except InputError:
+            whole = [name for name, kind in self._types.items() if kind.is_integer()]
+            if not whole:
+                raise
+            # polars takes digits for an integer, however many there are, and then fails
+            self._types |= {name: pl.String() if name in as_stored else pl.Float64() for name in whole}
+            return self._read(as_stored)
+
+    def _read(self, as_stored: Collection[str]) -> dict[str, Any]:
+        import polars as pl
+
         numbers = [name for name, kind in self._types.items() if kind.is_numeric() and name not in as_stored]
         parts, others = [], []
         for piece in self.batches():

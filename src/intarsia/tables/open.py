@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from intarsia.core.distances import LARGEST
+from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.core.types import FloatArray
 from intarsia.exceptions import InputError, SettingError, TableTypeError, quote
+from intarsia.tables.declared import read_declared
 from intarsia.tables.frame import (
     Table,
     as_numbers,
@@ -103,10 +105,15 @@ class Opened:
         (column,) = columns_of(self.table, self.columns, self.owner).values()
         return Ids(column.to_native() if hasattr(column, "to_native") else column)
 
-    def hold(self, missing: str = "observed") -> AnyTable:
-        """Return what a participant holds: all rows in memory, or the statistics of one pass over them."""
+    def hold(self, missing: str = "observed", declared: DifferentialPrivacy | None = None) -> AnyTable:
+        """Return what a participant holds: all rows in memory, or the statistics of one pass over them.
+
+        In a private study columns are read as they are ``declared``, whatever their cells are.
+        """
         if self.all_columns and not self.columns:
             raise InputError(f"no column of {self.owner!r} is left to take part.")
+        if declared is not None:
+            return read_declared(self.table, self.owner, declared)
         if self.is_streamed:
             return open_stream(self.table, self.owner, missing)
         return settle_missing(read_table(self.table, self.owner), missing)

@@ -8,6 +8,7 @@ from typing import Any
 
 from scipy.sparse import issparse
 
+from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.exceptions import InputError, NonNumericError, TableTypeError, quote
 from intarsia.tables.categories import unusable_columns
 from intarsia.tables.frame import is_table
@@ -101,9 +102,18 @@ def for_all(tables: Mapping[Any, Any], action: Callable[[Hashable, Any], Any]) -
     return results
 
 
-def hold_all(tables: Mapping[Hashable, Any], missing: Mapping[str, str | None]) -> dict[Hashable, AnyTable]:
-    """Return what every participant holds; ``missing`` says by participant how its missing values are treated."""
-    return for_all(tables, lambda key, table: open_table(table, str(key)).hold(missing[str(key)] or "observed"))
+def hold_all(
+    tables: Mapping[Hashable, Any], missing: Mapping[str, str | None], declared: DifferentialPrivacy | None = None
+) -> dict[Hashable, AnyTable]:
+    """Return what every participant holds; ``missing`` says by participant how its missing values are treated.
+
+    In a private study columns are read as they are ``declared``.
+    """
+
+    def held(key: Hashable, table: Any) -> AnyTable:
+        return open_table(table, str(key)).hold(missing[str(key)] or "observed", declared)
+
+    return for_all(tables, held)
 
 
 class Errors:

@@ -218,7 +218,7 @@ def as_table(batch: Any) -> Any:
 
 def numbers_of(column: Any) -> FloatArray:
     """Return a batch's column as numbers, NaN for missing values."""
-    if _is_arrow(column):
+    if is_arrow(column):
         import pyarrow as pa
 
         if column.type != pa.float64():
@@ -232,7 +232,7 @@ def numbers_of(column: Any) -> FloatArray:
 
 def words_of(column: Any) -> Category:
     """Return a batch's column of texts, booleans or categories as a category with the levels of this batch."""
-    if not _is_arrow(column):
+    if not is_arrow(column):
         words = words_in(as_array(column))
         if words is None:
             raise InputError(f"a column of {TEXT} or {CATEGORIES} holds cells that are neither.")
@@ -246,5 +246,14 @@ def words_of(column: Any) -> Category:
     return Category(levels.levels, np.append(levels.codes, -1)[np.asarray(raw, dtype=np.intp)])
 
 
-def _is_arrow(column: Any) -> bool:
+def is_arrow(column: Any) -> bool:
+    """Return whether a batch's column is an array of pyarrow."""
     return hasattr(column, "dictionary_encode") and hasattr(column, "type")
+
+
+def is_arrow_number(column: Any) -> bool:
+    """Return whether the type of an array of pyarrow is a number."""
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type))

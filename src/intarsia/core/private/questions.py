@@ -244,6 +244,17 @@ class RoundSums(_GroupSums):
         return _nearest(values, observed, self.centres, self._scales)
 
 
+class RowCount:
+    """The number of rows. A row adds 1: the norm is 1."""
+
+    words = "number of rows"
+    size, norm = 1, 1.0
+
+    def sums(self, rows: Rows) -> IntArray:
+        """Return the number of rows."""
+        return np.array([rows.n_rows], dtype=np.intp)
+
+
 def nearest_centres(rows: Rows, question: RoundSums) -> IntArray:
     """Return the centre of each row, as the round would choose it."""
     labels = [question._labels(values, observed) for values, observed in _blocks(rows)]  # noqa: SLF001 (same module)
