@@ -24,11 +24,11 @@ demo: setup  ## cluster four real hospitals and show the result
 	@$(BIN)/intarsia demo
 
 $(VENV)/.flare: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli,flare]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli,flare,private]'
 	@touch $@
 
-federation-demo: $(VENV)/.flare  ## the same hospitals as four processes and a server with certificates of their own, to a report
-	@$(BIN)/python scripts/federation_demo.py
+federation-demo: $(VENV)/.flare  ## the same hospitals as four processes and a server with certificates of their own, to a report; EPSILON=2 with differential privacy
+	@$(BIN)/python scripts/federation_demo.py $(if $(EPSILON),--epsilon $(EPSILON))
 
 e2e: $(VENV)/.flare  ## federations of real processes, and what happens when one is killed
 	$(BIN)/python -m tests.attempts e2e

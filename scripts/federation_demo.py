@@ -1,7 +1,7 @@
 """``make federation-demo``: four hospitals as four processes and a server, from nothing to a report, by what users type.
 
 Everything is in one folder that is removed at the end, but for the report. Certificates are real, the network is this
-machine's own.
+machine's own. ``make federation-demo EPSILON=2`` runs it with differential privacy.
 """
 
 from __future__ import annotations
@@ -32,20 +32,41 @@ port = {port}
 [settings]
 random_state = 0
 """
+BOUNDS = """
+[privacy]
+epsilon = {epsilon}
+
+[privacy.bounds]        # what is possible in an adult at a heart clinic, not what these patients have
+age = [20, 90]
+sex = [0, 1]
+cp = [1, 4]             # kinds of chest pain
+trestbps = [80, 220]    # mm Hg
+chol = [100, 500]       # mg/dl
+fbs = [0, 1]
+restecg = [0, 2]
+thalach = [60, 220]     # beats per minute
+exang = [0, 1]
+oldpeak = [-2, 6]       # mm of ST depression
+slope = [1, 3]
+ca = [0, 3]             # vessels
+thal = [3, 7]
+"""
 
 
 def main() -> None:
     """Show a federation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("build/federation-demo"))
-    output = parser.parse_args().output.resolve()
+    parser.add_argument("--epsilon", type=float, help="with differential privacy")
+    arguments = parser.parse_args()
+    output = arguments.output.resolve()
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="intarsia-demo-") as folder:
-        demonstrate(Path(folder), output)
+        demonstrate(Path(folder), output, "" if arguments.epsilon is None else BOUNDS.format(epsilon=arguments.epsilon))
 
 
-def demonstrate(folder: Path, output: Path) -> None:
+def demonstrate(folder: Path, output: Path, privacy: str) -> None:
     """From nothing to the report."""
     started = time.monotonic()
 
@@ -55,7 +76,8 @@ def demonstrate(folder: Path, output: Path) -> None:
     hospitals = load_heart_disease("polars").tables
     for name, table in hospitals.items():
         table.write_parquet(folder / f"{name}.parquet")
-    (folder / "study.toml").write_text(STUDY.format(participants=json.dumps(list(hospitals)), port=free_port()))
+    study = STUDY.format(participants=json.dumps(list(hospitals)), port=free_port())
+    (folder / "study.toml").write_text(study + privacy)
     subprocess.run(
         [*INTARSIA, "federation", "init", "study.toml", "-o", "kits"], cwd=folder, check=True, stdout=subprocess.DEVNULL
     )
@@ -77,6 +99,8 @@ def demonstrate(folder: Path, output: Path) -> None:
             left = [entry for entry in journal if entry["event"] == "left"]
             size = sum(entry["bytes"] for entry in left)
             say(f"{name}: {n} labels stayed there; {len(left)} messages of {size} bytes in all left")
+        if privacy:
+            subprocess.run([*INTARSIA, "participant", "budget", "kits/cleveland"], cwd=folder, check=True)
         say(f"report: {output / 'report.html'}")
     finally:
         for process in running:

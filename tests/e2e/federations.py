@@ -51,7 +51,17 @@ class Federation:
     more = ()  # words for whoever serves
 
     def __init__(
-        self, folder: Path, tables, method="federated", k=2, settings="", deadline=60, quorum=None, late=(), release=""
+        self,
+        folder: Path,
+        tables,
+        method="federated",
+        k=2,
+        settings="",
+        deadline=60,
+        quorum=None,
+        late=(),
+        release="",
+        privacy="",
     ):
         self.folder, self.tables, self.running, self.late = folder, tables, {}, late
         self.names = list(tables)
@@ -61,7 +71,7 @@ class Federation:
         head += f"n_clusters = {json.dumps(k)}\ndeadline = {deadline}\n" + (f"quorum = {quorum}\n" if quorum else "")
         server = f'[server]\nhost = "localhost"\nport = {free_port()}\n'
         (folder / "study.toml").write_text(
-            f"{head}{server}[settings]\nrandom_state = 0\n{settings}\n[release]\n{release}\n"
+            f"{head}{server}[settings]\nrandom_state = 0\n{settings}\n[release]\n{release}\n{privacy}\n"
         )
         self.make_kits()
         for name in self.names:
@@ -196,9 +206,13 @@ class Federation:
 
     def reseed(self, seed):
         """Everybody agrees on the same study with another seed."""
+        self.change(lambda study: study["settings"].update(random_state=seed))
+
+    def change(self, how):
+        """Everybody agrees on a study that was changed."""
         for path in self.folder.glob("kits/*/study.json"):
             study = json.loads(path.read_text())
-            study["settings"]["random_state"] = seed
+            how(study)
             path.write_text(json.dumps(study))
         for name in self.names:
             self.agree(name)
