@@ -46,6 +46,14 @@ def test_few_rows_are_too_few_and_what_would_do_is_said():
     assert "not to be published" in str(forecast)
 
 
+def test_categories_are_read_as_declared():
+    tables, bounds = two_clusters(300)
+    for table in tables.values():
+        table["sex"] = ["f", "m", "other"] * 100
+    privacy = DifferentialPrivacy(4, bounds=bounds, levels={"sex": ["f", "m"]})
+    assert intarsia.forecast_privacy(tables, 2, privacy=privacy, n_runs=2).agreement.mean > 0.5
+
+
 def made_of(mean, **changes):
     one = Agreement(1.0, (mean, mean))
     others = {"without_noise": Agreement(100.0, (1.0,)), "noise_alone": Agreement(0.01, (0.2, 0.2))}

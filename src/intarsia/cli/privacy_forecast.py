@@ -32,15 +32,15 @@ def forecast_for_files(
     from intarsia.estimators.privacy_forecast import N_RUNS, forecast_of_held
     from intarsia.tables.open import open_table
 
-    tables: dict[Hashable, AnyTable] = {
-        name: open_table(path, name, leave_out=leave_out).hold("observed") for name, path in files.items()
-    }
-    options.check_declared({str(name): table.given_names for name, table in tables.items()}, privacy)
+    opened = {name: open_table(path, name, leave_out=leave_out) for name, path in files.items()}
+    options.check_declared({name: table.columns for name, table in opened.items()}, privacy)
+    tables: dict[Hashable, AnyTable] = {name: table.hold() for name, table in opened.items()}
+    declared: dict[Hashable, AnyTable] = {name: table.hold(declared=privacy) for name, table in opened.items()}
     settings = {"scale": "auto", "random_state": 0}
     plain = estimator_for("one_shot" if one_shot else "federated", "auto" if clusters is None else clusters, settings)
     if quiet:
-        return forecast_of_held(tables, plain, privacy)
+        return forecast_of_held(tables, declared, plain, privacy)
     with err.status("without privacy") as status:
         return forecast_of_held(
-            tables, plain, privacy, N_RUNS, lambda epsilon, n: status.update(f"epsilon {epsilon:g}, run {n}")
+            tables, declared, plain, privacy, N_RUNS, lambda epsilon, n: status.update(f"epsilon {epsilon:g}, run {n}")
         )

@@ -194,19 +194,24 @@ def forecast_privacy(
     """
     check_value("privacy", privacy, instance("a DifferentialPrivacy", DifferentialPrivacy))
     plain = estimator_for(method, n_clusters, {"random_state": 0, **settings, "privacy": None})
-    return forecast_of_held(plain.held(tables), plain, privacy, n_runs)
+    declared = estimator_for(method, n_clusters, {"random_state": 0, **settings, "privacy": privacy})
+    return forecast_of_held(plain.held(tables), declared.held(tables), plain, privacy, n_runs)
 
 
 def forecast_of_held(
     tables: Mapping[Hashable, AnyTable],
+    declared: Mapping[Hashable, AnyTable],
     plain: Any,
     privacy: DifferentialPrivacy,
     n_runs: int = N_RUNS,
     watch: Watch | None = None,
 ) -> PrivacyForecast:
-    """Like :func:`forecast_privacy`, for tables that are held already, and an estimator without privacy."""
+    """Like :func:`forecast_privacy`, for tables that are held already, and an estimator without privacy.
+
+    ``declared`` are the same tables, read as private studies read them.
+    """
     check_value("n_runs", n_runs, whole_number(2))
-    trial = _Trial(tables, plain, privacy, watch)
+    trial = _Trial(tables, declared, plain, privacy, watch)
     others, asked = min(n_runs, _RUNS_OF_OTHERS), privacy.epsilon
     without_noise = trial.agreement(_HARDLY_ANY_NOISE, min(n_runs, 3))
     agreement = trial.agreement(asked, n_runs)
@@ -241,10 +246,15 @@ class _Trial:
     """Private runs on tables, compared with one run without privacy."""
 
     def __init__(
-        self, tables: Mapping[Hashable, AnyTable], plain: Any, privacy: DifferentialPrivacy, watch: Watch | None
+        self,
+        tables: Mapping[Hashable, AnyTable],
+        declared: Mapping[Hashable, AnyTable],
+        plain: Any,
+        privacy: DifferentialPrivacy,
+        watch: Watch | None,
     ) -> None:
-        self._tables, self._plain, self._privacy, self._watch = tables, plain, privacy, watch
-        self._labels = self._fitted(None)
+        self._declared, self._plain, self._privacy, self._watch = declared, plain, privacy, watch
+        self._labels = self._fitted(tables, None)
 
     def agreement(self, epsilon: float, n_runs: int) -> Agreement:
         """Run a private study again and again, until the mean is precise or there were ``n_runs`` runs."""
@@ -252,17 +262,17 @@ class _Trial:
         while len(runs) < n_runs:
             if self._watch is not None:
                 self._watch(epsilon, len(runs) + 1)
-            labels = self._fitted(replace(self._privacy, epsilon=epsilon))
+            labels = self._fitted(self._declared, replace(self._privacy, epsilon=epsilon))
             runs.append(float(adjusted_rand_score(self._labels, labels)))
             if len(runs) >= _FEWEST_RUNS and np.std(runs, ddof=1) <= _PRECISE * sqrt(len(runs)):
                 break
         return Agreement(epsilon, tuple(runs))
 
-    def _fitted(self, privacy: DifferentialPrivacy | None) -> IntArray:
+    def _fitted(self, tables: Mapping[Hashable, AnyTable], privacy: DifferentialPrivacy | None) -> IntArray:
         """Return the labels of all rows, participant by participant."""
         settings = self._plain.get_params(deep=False) | {"privacy": privacy}
         estimator = estimator_for(self._plain.method, settings.pop("n_clusters"), settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", IntarsiaWarning)
-            result = estimator.fit_handed_over(dict(self._tables))
-        return np.concatenate([result.labels[key] for key in self._tables])
+            result = estimator.fit_handed_over(dict(tables))
+        return np.concatenate([result.labels[key] for key in tables])
