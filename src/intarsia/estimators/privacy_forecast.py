@@ -19,9 +19,9 @@ from intarsia.exceptions import IntarsiaWarning
 from intarsia.privacy.noise import rho_of
 from intarsia.tables import AnyTable
 
-N_RUNS = 60  # at most, with the epsilon that was asked for
-_FEWEST_RUNS, _RUNS_OF_OTHERS = 6, 10  # at least; at most with another epsilon
-_PRECISE = 0.012  # standard error of the mean from which on no further runs are needed
+N_RUNS = 200  # at most, with the epsilon that was asked for
+_FEWEST_RUNS, _RUNS_OF_OTHERS = 10, 10  # fewer miss runs that go wrong now and then; at most with another epsilon
+_PRECISE = 0.015  # standard error of the mean from which on no further runs are needed
 _HARDLY_ANY_NOISE, _NOISE_ALONE = 100.0, 0.01  # epsilon, the second at most a twentieth of the one that was asked for
 LITTLE, ENOUGH = 0.5, 0.8  # share of the way from noise alone to no noise: below it little is left; what is aimed at
 _LARGEST_EPSILON = 32.0  # that is tried when one that would do is looked for
@@ -180,8 +180,8 @@ def forecast_privacy(
         As for :func:`intarsia.cluster`.
     privacy : DifferentialPrivacy
         What the study would declare.
-    n_runs : int, default=60
-        The largest number of runs with the epsilon of ``privacy``; 6 to 10 more are made with each other epsilon.
+    n_runs : int, default=200
+        The largest number of runs with the epsilon of ``privacy``; 10 more are made with each other epsilon.
 
     Examples
     --------

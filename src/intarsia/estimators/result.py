@@ -358,7 +358,7 @@ class ClusteringResult:
         sizes = sum(self.outcome.sizes.values(), np.zeros(self.n_clusters, dtype=np.intp))
         counts = (
             f"{self.n_clusters} cluster",
-            f"{rows} row",
+            f"{rows} row" if self.privacy is None else f"about {rows} row",
             f"{len(self.outcome.participants)} participant",
             f"{len(self.feature_names)} feature",
         )

@@ -89,7 +89,8 @@ class Profiles:
     """Clusters × features, those that separate clusters most first. None: not measured, or too few values to be shown.
 
     ``standardised`` is the difference of the mean from the overall mean in standard deviations of all rows, which are
-    ``overall`` in original units.
+    ``overall`` in original units. ``errors`` are the standard deviations that the noise of a private study gives the means,
+    in original units; empty in other studies.
     """
 
     features: tuple[str, ...]
@@ -99,6 +100,7 @@ class Profiles:
     deviations: Matrix
     cells: tuple[tuple[int, ...], ...]
     participants: tuple[tuple[int, ...], ...]
+    errors: Matrix = ()
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,28 @@ class Release:
 
 
 @dataclass(frozen=True)
+class Spending:
+    """What one participant spent in one exchange of a private study; ``epsilon`` is that of this exchange alone."""
+
+    participant: str
+    exchange: str
+    epsilon: float
+    rho: float
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """The differential privacy of a study: what was agreed, the most that a participant spent, and what that means."""
+
+    epsilon: float
+    delta: float
+    rows_per_person: int
+    most: float
+    meaning: str
+    spent: tuple[Spending, ...]
+
+
+@dataclass(frozen=True)
 class ReportData:
     """The content of a report, without rows or labels."""
 
@@ -183,6 +207,7 @@ class ReportData:
     units: str | None
     methods: str
     references: tuple[str, ...]
+    privacy: Privacy | None = None
 
     def to_json(self) -> str:
         """Return the content as one JSON document; NaN is null."""

@@ -18,6 +18,7 @@ from intarsia.report.diagnostics import (
     unseen,
 )
 from intarsia.report.methods import findings_of_method
+from intarsia.report.private import findings_of_privacy
 from intarsia.report.replies import findings_of_replies
 from intarsia.report.stability import findings_of_stability
 from intarsia.report.units import same_meaning
@@ -52,7 +53,7 @@ def findings_of(
         _overlap(assumptions, bridges, len(participants)),
         *(_shared_columns(outcome) if several else ()),
         *(same_meaning(outcome) if several else ()),
-        *(findings_of_replies(outcome) if several else ()),
+        *(findings_of_replies(outcome) if several and outcome.privacy is None else ()),
         *([_connected_clusters(outcome)] if several else ()),
         _coverage(outcome),
         _agreement(outcome, assumptions),
@@ -61,11 +62,23 @@ def findings_of(
         *findings_of_choices(outcome),
         *findings_of_stability(outcome),
         *(findings_of_method(outcome) if several else ()),
-        _convergence(outcome, run),
-        _missing_values(participants, columns),
-        *_few_rows(releases),
-        *_differences(run),
+        *findings_of_privacy(outcome),
+        *(_about_rows(outcome, participants, columns, releases, run) if outcome.privacy is None else ()),
     )
+
+
+def _about_rows(
+    outcome: Outcome,
+    participants: Sequence[Participant],
+    columns: Sequence[Column],
+    releases: Sequence[Release],
+    run: RunRecord,
+) -> Iterator[Finding]:
+    """What participants tell of their rows unless the study is private."""
+    yield _convergence(outcome, run)
+    yield _missing_values(participants, columns)
+    yield from _few_rows(releases)
+    yield from _differences(run)
 
 
 def _answered(outcome: Outcome, run: RunRecord) -> Iterator[Finding]:

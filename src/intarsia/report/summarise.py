@@ -29,7 +29,8 @@ from intarsia.report.data import (
 from intarsia.report.diagnostics import total_deviations
 from intarsia.report.findings import findings_of
 from intarsia.report.layout import flat_layout, quick_distances, rough_layout
-from intarsia.report.words import FEW_ROWS, REFERENCES, headline_of, methods_of, title_of
+from intarsia.report.private import privacy_of
+from intarsia.report.words import FEW_ROWS, OF_PRIVACY, REFERENCES, headline_of, methods_of, title_of
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Outcome, RunRecord, Sent
 from intarsia.results.profiles import Covered, Separation, coverage_of, separations
@@ -59,7 +60,6 @@ def summarise(
     points, kept = _points(outcome, assumptions)
     releases = _releases(run.sent)
     bridges = tuple(_bridges(outcome))
-    confidence = _number(outcome.aggregation.confidence)
     said = ReportData(
         title=title_of(participants) if title is None else title,
         headline=headline_of(participants, columns, clusters, outcome, assumptions, run),
@@ -73,7 +73,7 @@ def summarise(
         profiles=_profiles(outcome, clusters, names, shown),
         local_clusters=points,
         map_keeps=kept,
-        confidence=confidence,
+        confidence=_number(outcome.aggregation.confidence),
         stability=outcome.stability,
         tree=_tree(outcome, run),
         rounds=outcome.rounds,
@@ -89,7 +89,8 @@ def summarise(
         seconds=run.seconds,
         units=outcome.model.units,
         methods=methods_of(outcome, participants, columns, run),
-        references=REFERENCES,
+        references=REFERENCES if outcome.privacy is None else (*REFERENCES, OF_PRIVACY),
+        privacy=privacy_of(outcome.privacy),
     )
     return cleaned(said)  # a title may hold anything, too
 
@@ -215,6 +216,9 @@ def _profiles(outcome: Outcome, clusters: Sequence[Cluster], names: Sequence[str
         deviations=_matrix(np.where(shown, model.deviations, np.nan)[:, order]),
         cells=tuple(tuple(row) for row in np.maximum(cells, centroids.counts)[:, order].astype(np.int64).tolist()),
         participants=tuple(tuple(row) for row in measured[:, order].tolist()),
+        errors=()
+        if (account := outcome.privacy) is None
+        else _matrix(account.error_matrix(*model.values.shape)[:, order]),
     )
 
 

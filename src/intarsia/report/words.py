@@ -29,6 +29,9 @@ REFERENCES = (
     "F. Pedregosa et al. Scikit-learn: machine learning in Python. JMLR 12 (2011) 2825-2830.",
 )
 
+OF_PRIVACY = "C. L. Canonne, G. Kamath, T. Steinke. The discrete Gaussian for differential privacy. NeurIPS 2020."
+"""The reference that a private study adds."""
+
 
 def counted(n: int, noun: str) -> str:
     """1 row, 2 rows."""
@@ -56,10 +59,16 @@ def headline_of(
     run: RunRecord,
 ) -> tuple[str, str, str]:
     """Return three sentences: what was clustered, how the clusters differ, and how certain the result is."""
-    return _what(participants, columns, clusters), _how_they_differ(clusters), _how_sure(outcome, assumptions, run)
+    return (
+        _what(participants, columns, clusters, outcome),
+        _how_they_differ(clusters),
+        _how_sure(outcome, assumptions, run),
+    )
 
 
-def _what(participants: Sequence[Participant], columns: Sequence[Column], clusters: Sequence[Cluster]) -> str:
+def _what(
+    participants: Sequence[Participant], columns: Sequence[Column], clusters: Sequence[Cluster], outcome: Outcome
+) -> str:
     rows = sum(participant.rows for participant in participants)
     common = sum(column.owners == len(participants) for column in columns)
     shared = f", {common or 'none'} of them common to all" if len(participants) > 1 and common < len(columns) else ""
@@ -68,8 +77,11 @@ def _what(participants: Sequence[Participant], columns: Sequence[Column], cluste
     of = f" of {several} rows" if len(clusters) > 1 else ""
     left = rows - sum(cluster.rows for cluster in clusters)
     noise = f"; {left:,} are noise" if left > 0 else ""
+    about = ""
+    if outcome.privacy is not None:  # all numbers of rows are noisy, and need not add up
+        noise, of, about = "", of.replace(" of ", " of about ", 1), "about "
     return (
-        f"The {counted(rows, 'row')} of {counted(len(participants), 'participant')}, described by "
+        f"The {about}{counted(rows, 'row')} of {counted(len(participants), 'participant')}, described by "
         f"{counted(len(columns), 'column')}{shared}, fall into {counted(len(clusters), 'cluster')}{of}{noise}."
     )
 
@@ -133,16 +145,17 @@ def _methods(
     rows, several = sum(participant.rows for participant in participants), len(participants) > 1
     version = f" {run.versions['intarsia']}" if "intarsia" in run.versions else ""
     jointly = " jointly" if several else ""
+    about = "" if outcome.privacy is None else "about "
     moved = ", without moving a row" if several else ""
     union = (
         f"a union of {counted(len(columns), 'column')} were" if several else f"{counted(len(columns), 'column')} was"
     )
     yield (
         f"{'Tables' if several else 'The table'} of {counted(len(participants), 'participant')} with "
-        f"{counted(rows, 'row')} and {union} clustered{jointly} with Intarsia{version}{moved}."
+        f"{about}{counted(rows, 'row')} and {union} clustered{jointly} with Intarsia{version}{moved}."
     )
     settings = run.settings
-    yield from _how_grouped(outcome, run, settings)
+    yield from _how_grouped(outcome, run, settings) if outcome.privacy is None else _how_private(outcome, run, settings)
     k = len(outcome.model.centroids)
     if outcome.found is not None or outcome.silhouettes:
         yield f"The number of clusters, {k}, was chosen from participants' own numbers and silhouettes over summaries [3]."
@@ -234,6 +247,32 @@ def _how_grouped(outcome: Outcome, run: RunRecord, settings: Mapping[str, Any]) 
     yield (
         f"Each participant clustered its rows {with_what} and sent centroids and counts{more}; centroids were grouped by "
         f"rescaled distances over the features that both see, by {by}{rounds} (Algorithm 1 of [1])."
+    )
+
+
+def _how_private(outcome: Outcome, run: RunRecord, settings: Mapping[str, Any]) -> Iterator[str]:
+    """What a private study does instead: sketches, synthetic tables, noisy rounds."""
+    account = outcome.privacy
+    if account is None:
+        return
+    rows = "one row" if account.rows_per_person == 1 else f"{account.rows_per_person} rows of one person"
+    yield (
+        f"Each participant's replies are differentially private (epsilon {account.most:.3g}, delta {account.delta:g}, "
+        f"neighbouring tables differ in {rows}): integer sums over rows, with values clipped to declared bounds and missing "
+        "values in their middle, plus discrete Gaussian noise [5]."
+    )
+    by = grouped_by(outcome.aggregation)
+    if run.method == "one_shot":
+        yield (
+            "Synthetic tables drawn from these sums were clustered, and their local clusters joined by "
+            f"{_linkage(outcome, settings)}, over the features that both see (Algorithm 2 of [1]), by {by}."
+        )
+        return
+    rounds = len({each.exchange for each in account.spent}) - 1
+    moved = f"; then {counted(rounds, 'noisy round')} moved the centroids" if rounds else ""
+    yield (
+        "Synthetic tables drawn from these sums were clustered with k-means [2, 4], and their centroids grouped by rescaled "
+        f"distances over the features that both see, by {by}, and refined (Algorithm 1 of [1]){moved}."
     )
 
 

@@ -29,6 +29,7 @@ def problems_of(stored: StoredStudy) -> Iterator[str]:
     yield from _wrong_numbers(stored)
     yield from _wrong_scores(stored)
     yield from _wrong_choices(stored)
+    yield from _wrong_privacy(stored)
     yield from _wrong_labels(stored)
     yield from _wrong_tree(stored.tree, len(stored.leaves) or len(stored.owner))
     yield from _wrong_run(stored.run, set(stored.participants))
@@ -169,6 +170,19 @@ def _wrong_choices(stored: StoredStudy) -> Iterator[str]:
         yield "the numbers of clusters that were considered must be 1, 2, … with finite scores"
 
 
+def _wrong_privacy(stored: StoredStudy) -> Iterator[str]:
+    if (account := stored.privacy) is None:
+        return
+    if not all(0 <= rho < np.inf for rho in (account.epsilon, account.delta, *account.rho.values())):
+        yield "what was spent of privacy must be finite and at least 0"
+    fits = len(account.errors) in {0, len(stored.values)} and all(
+        len(row) == len(stored.features) and all(error is None or 0 <= error < np.inf for error in row)
+        for row in account.errors
+    )
+    if not fits:
+        yield "the errors of centroids must be numbers of at least 0, clusters × features"
+
+
 def _wrong_labels(stored: StoredStudy) -> Iterator[str]:
     k = len(stored.values)
     if not _inside(stored.owner, len(stored.participants)) or not _inside(stored.group, k):
@@ -176,6 +190,8 @@ def _wrong_labels(stored: StoredStudy) -> Iterator[str]:
     for name, labels in (stored.labels or {}).items():
         if not _are_labels(labels, k):
             yield f"labels must be whole numbers from −1 to {k - 1}"
+        elif stored.privacy is not None:
+            continue  # sizes are noisy
         elif not np.array_equal(np.bincount(labels[labels >= 0], minlength=k), stored.sizes[name]):
             yield "labels and sizes do not agree"
     if not all(_are_labels(labels, len(stored.owner)) for labels in (stored.local_labels or {}).values()):

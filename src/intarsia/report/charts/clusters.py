@@ -41,7 +41,8 @@ def profiles(data: ReportData) -> Chart:
         xaxis=axis([f"cluster {c}" if k <= MOST_STACKED else str(c) for c in range(k)], side="top"),
         yaxis=axis([p.features[m] for m in shown], autorange="reversed"),
     )
-    kinds = ("mean", "off the mean, in deviations", "deviation", "values", "measured by")
+    noisy = ("error of the mean from noise",) if p.errors else ()
+    kinds = ("mean", *noisy, "off the mean, in deviations", "deviation", "values", "measured by")
     head = ("feature", *(f"cluster {c}: {kind}" for c in range(k) for kind in kinds))
     return Chart(
         "profiles",
@@ -57,8 +58,10 @@ def profiles(data: ReportData) -> Chart:
 def _profile_row(data: ReportData, m: int) -> Iterator[str | int]:
     p = data.profiles
     for c in range(len(data.clusters)):
+        yield rounded(p.means[c][m], p.overall[m])
+        if p.errors:
+            yield rounded(p.errors[c][m], p.overall[m])
         yield from (
-            rounded(p.means[c][m], p.overall[m]),
             _off(p.standardised[c][m]),
             rounded(p.deviations[c][m], p.overall[m]),
         )
@@ -71,8 +74,14 @@ def _profile_text(data: ReportData, c: int, m: int) -> str:
     if p.means[c][m] is None:
         return head + ("too few values to be shown" if p.cells[c][m] else "not measured")
     spread = "" if p.deviations[c][m] is None else f" ± {rounded(p.deviations[c][m], p.overall[m])}"
+    error = ""
+    if p.errors:
+        known = p.errors[c][m] is not None
+        error = (
+            f"<br>± {rounded(p.errors[c][m], p.overall[m])} from noise" if known else "<br>error from noise not known"
+        )
     return (
-        f"{head}{rounded(p.means[c][m], p.overall[m])}{spread}"
+        f"{head}{rounded(p.means[c][m], p.overall[m])}{spread}{error}"
         f"<br>{_off(p.standardised[c][m])} deviations off the mean of all rows"
         f"<br>{p.cells[c][m]:,} values, {p.participants[c][m]} participants"
     )
