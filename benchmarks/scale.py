@@ -30,6 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import intarsia
+from benchmarks import private
 from benchmarks.audit import compared
 from benchmarks.memory import SMALL
 from intarsia.core.centroids import MaskedCentroids
@@ -365,6 +366,16 @@ def audit(*, quick: bool) -> Measured:
     return Measured(audited / plain, right, f"20 rounds in {audited:.1f} s, {plain:.1f} s without")
 
 
+def with_privacy(*, quick: bool) -> Measured:
+    protected, plain, right = private.compared(10_000 if quick else 100_000)
+    return Measured(protected / plain, right, f"{protected:.1f} s, {plain:.1f} s without")
+
+
+def noisy_numbers(*, quick: bool) -> Measured:  # noqa: ARG001 - it is quick
+    taken, right = private.noise()
+    return Measured(taken, right, f"{private.NUMBERS / taken:,.0f} a second")
+
+
 def blobs(n_participants: int, n_rows: int, n_columns: int, k: int = 5) -> dict[str, dict[str, np.ndarray]]:
     """Tables with the same k round clusters, each with its own 70 % of the columns."""
     rng = np.random.default_rng(0)
@@ -422,6 +433,8 @@ ROWS = (
     Row("auto K, 4 × 10,000 × 50", "the same with K given", 4, choosing_k(4, 10_000, 50)),
     Row("auto K, 10 × 2,000 × 100", "the same with K given", 4, choosing_k(10, 2_000, 100)),
     Row("auto K, 3 × 200,000 × 20", "the same with K given", 4, choosing_k(3, 200_000, 20)),
+    Row("private 4 × 100,000 × 30", "the same without privacy", 3, with_privacy),
+    Row("10,000 noisy numbers", "one second of the clock", 1, noisy_numbers),
     Row("whole run, one core", "all local KMeans.fit in turn", 1.15, whole_run_on_one, fails_above=1.5),
     Row("whole run, two cores", "all local KMeans.fit in turn", 0.65, whole_run_on_two, fails_above=1.5),
 )

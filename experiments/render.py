@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments import store
+from experiments import private_page, store
 from experiments.baselines import ALONE, BASELINES, CENTRALISED
 from experiments.choosing_k import K_WAYS, NUMBERS, TARGETS, true_number
 from experiments.figures import BOLD, Results, Rows, bold, column, mean_sd, paired, pick, table, verdict, worst
@@ -87,6 +87,7 @@ def write(folder: Path) -> Path:
     plots.exponents(rows["Exponents on QMNIST 0/3/7"], images / "exponent.svg")
     page = folder / "evidence.md"
     page.write_text(text, encoding="utf-8")
+    private_page.write(rows, folder)
     return page
 
 

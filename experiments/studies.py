@@ -24,6 +24,9 @@ from experiments.measuring import (
     measure_ways,
 )
 from experiments.missing_values import MISSING_VALUES, measure_missing_values
+from experiments.private import FIRST as PRIVATE_FIRST
+from experiments.private import NEEDS, PRIVATE, measure_private
+from experiments.private import SPLITS as PRIVATE_SPLITS
 from experiments.random_layouts import LAYOUT, RANDOM, RANDOM_WAYS, measure_random
 from experiments.rates import BY_NUMBER, RATE_WAYS, measure_rates, rates_case, rates_of
 from experiments.seeds_of_k import FIRST, SEED_WAYS, SEEDS, SEEDS_OF_K, measure_seeds
@@ -39,7 +42,7 @@ from experiments.splits import (
     qmnist_split,
 )
 
-ALL_LAYOUTS = (*LAYOUTS, LAYOUT)
+ALL_LAYOUTS = tuple(dict.fromkeys((*LAYOUTS, LAYOUT, *(name for data in PRIVATE.values() for name in data.layouts))))
 UNSEEN = 1000  # QMNIST splits and random columns before this one were looked at while the method was made
 NEVER_SEEN = 2000  # and those of linkages and exponents before this one
 SEPARATIONS = (0.5, 0.75, 1.0, 1.25, 1.5)
@@ -69,7 +72,8 @@ class Study:
         ]
 
     def _limit(self, layout: str, way: str) -> int:
-        if way in BASELINES and BASELINES[way].needs and not find_spec(BASELINES[way].needs):
+        needed = BASELINES[way].needs if way in BASELINES else NEEDS.get(way)
+        if needed and not find_spec(needed):
             return 0
         return self.at_most.get((layout, way), self.at_most.get(way, self.splits))
 
@@ -117,6 +121,14 @@ def _random(name: str) -> Study:
     return Study(
         name, data.n_clusters, data.case, data.source, RANDOM_WAYS, data.at_most,
         splits=40, first=UNSEEN, measure=measure_random, layouts=(LAYOUT,),
+    )  # fmt: skip
+
+
+def _private(name: str) -> Study:
+    data = PRIVATE[name]
+    return Study(
+        name, data.n_clusters, data.case, data.source, data.tried, data.at_most,
+        splits=PRIVATE_SPLITS, first=PRIVATE_FIRST, measure=measure_private, layouts=data.layouts, more=True,
     )  # fmt: skip
 
 
@@ -169,6 +181,7 @@ STUDIES = {
             "Exponents on QMNIST 0/3/7", 3, qmnist_split, QMNIST_FILE, SWEEP,
             splits=20, first=NEVER_SEEN, measure=measure_exponents,
         ),
+        *(_private(name) for name in PRIVATE),
     )
 }  # fmt: skip
 __all__ = ["ALL_LAYOUTS", "LAYOUTS", "SEPARATIONS", "STUDIES", "Study"]
