@@ -46,6 +46,7 @@ def test_a_private_fit_charges_the_ledgers_and_repeats_for_nothing(folder):
     assert (folder / "one" / "centroids.csv").read_bytes() == (folder / "two" / "centroids.csv").read_bytes()
     refused = fit("-k", 3, *PRIVATE, "--total-epsilon", "1.2", "-o", "three", where=folder, rc=1)
     assert "privacy budget of this participant's table does not allow it" in refused.stderr.replace("\n", " ")
+    assert "It costs rho 0.02436, and of rho 0.03" in refused.stderr.replace("\n", " ")
     assert Ledger.beside(folder / "a.csv").spent() < 0.025  # refused before anything was spent
     assert (
         "so far: a 1.45, b 1.45" in fit("-k", 3, *PRIVATE, "--total-epsilon", "1.5", "-o", "four", where=folder).stdout
@@ -101,3 +102,10 @@ def test_check_forecasts_the_loss_and_spends_nothing(folder):
     assert not list(folder.glob("*.budget"))
     refused = inside("check", "a.csv", "b.csv", "--epsilon", 1, where=folder, rc=1)
     assert "--epsilon needs --bounds" in refused.stderr
+
+
+def test_whoever_owns_the_tables_sees_what_is_wrong_with_a_ledger(folder):
+    (folder / "a.csv.budget").write_text("{}\n")
+    refused = fit("-k", 2, *PRIVATE, where=folder, rc=1).stderr.replace("\n", " ")
+    assert "participant 'a': it could not answer" in refused
+    assert "a.csv.budget, the ledger of the table, was changed or damaged: line 1" in refused

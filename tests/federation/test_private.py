@@ -171,6 +171,15 @@ def test_what_a_job_declares_does_not_reach_a_site(kits):
     assert outcome.privacy.rho == mine.privacy.rho
 
 
+def test_a_damaged_ledger_is_said_without_its_place(kits):
+    (kits["a"] / "data.csv.budget").write_text("{}\n")
+    site = Site("a", kits["a"], RUN)
+    reply = site.answer(encode(AskSketch(n_clusters=2)))
+    assert reply.error == "ReleaseError"
+    assert str(kits["a"]) not in reply.message
+    assert str(kits["a"]) in str(site.last_error)
+
+
 def test_errors_of_a_private_table_have_one_kind(kits):
     (kits["a"] / "data.csv").write_text("x,y\n1,2\n3\n")
     with pytest.raises(LocalAlgorithmError, match="cannot take part in a private study"):

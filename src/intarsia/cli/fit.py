@@ -19,7 +19,7 @@ from intarsia.cli.check import by_column
 from intarsia.cli.console import err, out, plain, print_json
 from intarsia.cli.forecast import forecast_for
 from intarsia.cli.lights import print_lights
-from intarsia.cli.private import Options, say_spent, spent_by
+from intarsia.cli.private import Options, say_spent, spent_by, with_causes
 from intarsia.cli.progress import Watch
 from intarsia.cli.study_folder import CENTROIDS, LABELS, MODEL, REPORT, RUN, check_free, write_study
 from intarsia.exceptions import InputError, quote
@@ -116,7 +116,7 @@ def fit(
     tables, ids = _tables(given, id_column, leave_out or (), settings["missing"], declared, quiet=quiet or json)
     kept = dict(tables) if stability else {}
     charged = private.charged(given, {str(name): table.given_names for name, table in tables.items()})
-    with Watch(quiet=quiet or json, forecast=forecast_for(model)) as watch:
+    with with_causes(), Watch(quiet=quiet or json, forecast=forecast_for(model)) as watch:
         result = model.fit_handed_over(tables, watch, charged)
     if stability:
         result.stability(kept)

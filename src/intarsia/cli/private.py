@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from intarsia._files import write_atomically
 from intarsia.cli.kit_options import say, tell
-from intarsia.exceptions import SettingError, quote
+from intarsia.exceptions import IntarsiaError, SettingError, quote
 
 if TYPE_CHECKING:
     from intarsia.core.private.declared import DifferentialPrivacy
@@ -18,6 +19,20 @@ if TYPE_CHECKING:
 
 NUMBERS = "numbers"
 STUDY = "fit"  # under which a ledger lists runs of the command
+
+
+@contextmanager
+def with_causes() -> Iterator[None]:
+    """Let an error of a private participant say its cause, too: whoever runs ``fit`` owns all tables."""
+    try:
+        yield
+    except IntarsiaError as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        if cause is error or not isinstance(cause, IntarsiaError) or str(cause) in str(error):
+            raise
+        raise type(error)(f"{error} {cause}") from error
 
 
 class Options(NamedTuple):

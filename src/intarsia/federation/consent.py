@@ -51,6 +51,10 @@ _LEAVES = """
 # levels of categories leave as well. No message contains a label, or a value of a single row unless [release] allows
 # extremes or discrete densities.
 """
+_LEAVES_PRIVATELY = """
+# What would leave: the fields of each message. Names of columns and levels are declared in the study; all numbers are noisy
+# sums over all rows, or follow from them. No message contains a label or a value of a row.
+"""
 _REQUESTS = """
 # What is answered: requests of the study with these settings, each once. All others are refused, before any row is read.
 # Units, levels and K are the same in all requests of a run. A new run needs a new form."""
@@ -63,7 +67,7 @@ _BOUNDS = """
 # taken from the rows: it is known to all participants."""
 _SPENDS = """
 # What each exchange spends, as rho (zCDP); rho adds up. It is debited from the table's ledger before noise is drawn."""
-_NOISY = "declared, or noisy sums over all rows"
+_NOISY = "declared or noisy"
 _NO_ROWS = "no rows: names and settings"
 
 
@@ -107,7 +111,7 @@ def form_of(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]], by:
     requests = terms["requests"]
     words = zip(toml_lines(requests), map(meaning_of_term, requests), strict=True)
     lines += [_REQUESTS, "[requests]", *(f"{line}  # {meaning}" for line, meaning in words)]
-    lines.append(_LEAVES)
+    lines.append(_LEAVES_PRIVATELY if "privacy" in terms else _LEAVES)
     for tag, rows in _leaves(terms, messages).items():
         fields = zip(toml_lines(rows), [meaning_of(tag, path) for path in rows], strict=True)
         lines += [f"# {words_of(tag)}", f'[leaves."{tag}"]', *(f"{line}  # {words}" for line, words in fields), ""]

@@ -146,6 +146,11 @@ class Site:
         self._ids = opened.ids
         self._summarized = False
 
+    @property
+    def last_error(self) -> Exception | None:
+        """The exception behind the latest failure of the participant; it stays here."""
+        return self._participant.last_error
+
     def answer(self, data: bytes) -> Reply:
         """Return the reply to an encoded request; a failure if it is not a request."""
         try:

@@ -75,8 +75,12 @@ class Account:
 
     def check_left(self) -> None:
         """Raise a ReleaseError, before anything is spent, unless the table has enough left for the whole study."""
-        if self.ledger.spent() + sum(self.planned.values()) + _ROUNDING / 2 > self.limit:
-            raise ReleaseError(SPENT)
+        spent, cost = self.ledger.spent(), sum(self.planned.values())
+        if spent + cost + _ROUNDING / 2 > self.limit:
+            left = max(self.limit - spent, 0.0)
+            raise ReleaseError(SPENT) from ReleaseError(
+                f"It costs rho {cost:.4g}, and of rho {self.limit:.4g} for all studies {left:.4g} is left."
+            )
 
     def answered(self, digest: str, answer: Callable[[], bytes]) -> bytes:
         """Return the kept answer to a question, which costs nothing, or answer and keep it; one process at a time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
+from traceback import format_exception
 
 from nvflare.apis.executor import Executor
 from nvflare.apis.fl_constant import ReturnCode
@@ -48,16 +49,25 @@ class Answering(Executor):
         try:
             if self._site is None:
                 self._site = Site(name, kit, self._run, MAX_BYTES)
-            return self._site.answer(data)
+            reply = self._site.answer(data)
         except IntarsiaError as error:  # about the site's own files and settings
             kind, text = type(error).__name__, f"cannot take part ({type(error).__name__}); its own log says why."
             self._log(fl_ctx)
         except Exception as error:  # noqa: BLE001
             kind, text = LocalAlgorithmError.__name__, f"failed with a {type(error).__name__}"
             self._log(fl_ctx)
+        else:
+            self._log_cause(fl_ctx, self._site.last_error if isinstance(reply, Failure) else None)
+            return reply
         failure = Failure(error=kind, message=f"participant {name!r} {text}")
         Journal(kit / RELEASES).write_reply(failure, None)
         return failure
+
+    def _log_cause(self, fl_ctx: FLContext, error: Exception | None) -> None:
+        """Write why the participant answered with a failure to the site's own log, if it did."""
+        if error is not None:
+            text = "".join(format_exception(error))
+            self.log_error(fl_ctx, f"a request was answered with a failure:\n{text}", fire_event=False)
 
     def _log(self, fl_ctx: FLContext) -> None:
         """Write the exception to the site's own log, not to the errors that an administrator may ask for."""
