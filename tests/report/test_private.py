@@ -73,7 +73,8 @@ def test_errors_decide_the_light():
 
 def test_sentences_say_that_numbers_are_noisy():
     data = study().summarise()
-    assert "about" in data.headline[0]
+    assert data.headline[0].startswith("About ")
+    assert "clusters of about" in data.headline[0]
     assert "noise" not in data.headline[0]
     assert "differentially private (epsilon 1, delta 1e-06, neighbouring tables differ in one row)" in data.methods
     assert "then 1 noisy round moved the centroids" in data.methods

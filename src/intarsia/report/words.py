@@ -77,11 +77,11 @@ def _what(
     of = f" of {several} rows" if len(clusters) > 1 else ""
     left = rows - sum(cluster.rows for cluster in clusters)
     noise = f"; {left:,} are noise" if left > 0 else ""
-    about = ""
+    article = "The"
     if outcome.privacy is not None:  # all numbers of rows are noisy, and need not add up
-        noise, of, about = "", of.replace(" of ", " of about ", 1), "about "
+        noise, of, article = "", of.replace(" of ", " of about ", 1), "About"
     return (
-        f"The {about}{counted(rows, 'row')} of {counted(len(participants), 'participant')}, described by "
+        f"{article} {counted(rows, 'row')} of {counted(len(participants), 'participant')}, described by "
         f"{counted(len(columns), 'column')}{shared}, fall into {counted(len(clusters), 'cluster')}{of}{noise}."
     )
 
@@ -125,7 +125,8 @@ def _how_sure(outcome: Outcome, assumptions: AssumptionReport, run: RunRecord) -
     if len(outcome.model.centroids) == 1:
         return "With one cluster there was nothing to match."
     by = "by their densities" if run.method == "one_shot" else "by their averages"
-    how = " and, where these hardly differed, by how well they fit the rows" if outcome.aggregation.overruled else ""
+    rows = "the rows" if outcome.privacy is None else "synthetic rows"
+    how = f" and, where these hardly differed, by how well they fit {rows}" if outcome.aggregation.overruled else ""
     clear = f"all {n:,} local clusters clearly belong to one cluster"
     if doubtful:
         clear = f"{n - doubtful:,} of {n:,} clearly belong to one cluster, {doubtful:,} fit another nearly as well"

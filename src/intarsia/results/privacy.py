@@ -73,8 +73,8 @@ class PrivacyAccount:
         sure = f"{100 * surest_guess(self.most):.0f} %"
         return (
             f"Adding or removing {self.rows} of a table changes the probability of whatever is concluded from its "
-            f"participant's replies by at most a factor of {exp(self.most):.3g}: who would bet 50:50 that a person is in "
-            f"the table can be at most {sure} sure afterwards (but for a chance of {self.delta:g})."
+            f"participant's replies by at most a factor of {exp(self.most):.3g}: somebody who would bet 50:50 that a person "
+            f"is in the table can be at most {sure} sure afterwards (but for a chance of {self.delta:g})."
         )
 
     def error_matrix(self, n_clusters: int, n_features: int) -> FloatArray:
