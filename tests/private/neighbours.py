@@ -160,7 +160,7 @@ def requests(rng: np.random.Generator, d: int, levels: dict[str, tuple[str, ...]
     scales, far = 10.0 ** rng.uniform(-9, 9, size=d), 10.0 ** rng.uniform(-6, 6)
     hostile = rng.normal(size=(k, d)) * 1e5
     shape = [(d,), (n_rows, d), (n_rows + 1, d), (1,), (n_rows, 1), (d + 1,)][int(rng.integers(6))]
-    odd = {name: tuple(rng.choice([*LEVELS, "x", "new"], size=2)) for name in levels}
+    odd = {name: tuple(map(str, rng.choice([*LEVELS, "x", "new"], size=2))) for name in levels}
     sent = Centres(values=centres, known=known, low=np.full(d, -1.0), high=np.ones(d))
     gaussians = Gaussians(
         means=centres, variances=np.ones((k, d)), seen=known, weights=np.full(k, 1 / k),
