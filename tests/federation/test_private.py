@@ -26,7 +26,8 @@ from intarsia.federation.site_settings import LocalSettings, OwnPrivacy, read_se
 from intarsia.federation.study_file import Study, read_study
 from intarsia.privacy.journal import LEFT, Journal
 from intarsia.privacy.ledger import Ledger
-from intarsia.protocol import AskSketch, Describe, Failure, decode_request, encode
+from intarsia.privacy.noise import OpenDPNoise
+from intarsia.protocol import AskSketch, Describe, Failure, Sketched, decode_request, encode
 from intarsia.runtime.contract import Runtime
 from intarsia.runtime.drive import drive
 
@@ -148,6 +149,29 @@ def test_a_total_below_the_cost_of_the_study_spends_nothing(kits):
     assert Ledger.beside(kits["a"] / "data.csv").spent() == 0
     warning = preview(read_settings(kits["a"] / "local"), STUDY, "a").warning
     assert "of the table's total epsilon 1.9 only rho" in warning
+
+
+class KilledError(BaseException):
+    """Ends whatever runs, as kill -9 does."""
+
+
+def test_a_site_that_dies_between_debit_and_answer_told_nothing_and_pays_again(kits, monkeypatch):
+    ledger, asked = Ledger.beside(kits["a"] / "data.csv"), encode(AskSketch(n_clusters=2))
+
+    def die(*_):
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenDPNoise, "draw", die)
+        with pytest.raises(KilledError):
+            Site("a", kits["a"], RUN).answer(asked)
+    (debit,) = ledger.entries()
+    assert ledger.answer(debit["digest"]) is None
+    assert Site("a", kits["a"], RUN).answer(asked).error == "ReleaseError"  # the rest is not enough for the study
+    assert ledger.entries() == (debit,)
+    write_settings(kits["a"] / "local", own(kits["a"], total_epsilon=3))
+    assert isinstance(Site("a", kits["a"], RUN).answer(asked), Sketched)
+    assert ledger.entries()[0] == debit
 
 
 @pytest.mark.parametrize("request_", [Describe(), AskSketch(n_clusters=3)])
