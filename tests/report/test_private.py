@@ -77,7 +77,7 @@ def test_sentences_say_that_numbers_are_noisy():
     assert "clusters of about" in data.headline[0]
     assert "noise" not in data.headline[0]
     assert "differentially private (epsilon 1, delta 1e-06, neighbouring tables differ in one row)" in data.methods
-    assert "then 1 noisy round moved the centroids" in data.methods
+    assert "then 2 noisy rounds moved the centroids" in data.methods
     assert "Canonne" in data.references[-1]
     assert "Algorithm 2 of [1]" in study(method="one_shot").summarise().methods
     assert "of about" in str(study())

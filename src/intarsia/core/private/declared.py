@@ -51,13 +51,13 @@ class DifferentialPrivacy:
         The levels of each column of categories. Other levels count as missing.
     rows_per_person : int, default=1
         The largest number of rows of a table that belong to one person.
-    rounds : int, default=1
+    rounds : int, default=2
         Noisy rounds of the federated method, 0 to 3. Each takes a part of the budget. The one-shot method has none.
 
     Examples
     --------
     >>> print(DifferentialPrivacy(epsilon=1, bounds={"age": (0, 110)}))
-    epsilon 1, delta 1e-06, 1 row per person, 1 declared column, 1 noisy round
+    epsilon 1, delta 1e-06, 1 row per person, 1 declared column, 2 noisy rounds
     """
 
     epsilon: float
@@ -65,7 +65,7 @@ class DifferentialPrivacy:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rows_per_person: int = 1
-    rounds: int = 1
+    rounds: int = 2
 
     def __post_init__(self) -> None:
         if not _is_number(self.epsilon) or not 0 < self.epsilon <= 100:
