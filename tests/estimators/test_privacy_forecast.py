@@ -78,6 +78,8 @@ def test_what_is_left_by_hand():
     high = Agreement(0.01, (0.5, 0.5))
     assert made_of(0.7, noise_alone=high).is_too_little  # 0.7 looks good, but noise alone gives 0.5
     assert made_of(0.7, noise_alone=Agreement(0.01, (1.0,))).left == 0.0
+    assert not made_of(1.0, noise_alone=Agreement(0.01, (1.0,))).is_too_little
+    assert "most rows" in made_of(0.9, noise_alone=Agreement(0.01, (0.9,))).verdict
 
 
 def test_the_epsilon_that_would_do_by_hand():
@@ -88,6 +90,7 @@ def test_the_epsilon_that_would_do_by_hand():
 
     assert epsilon_needed(at, at(0.5), at(1.0), 0.8) == pytest.approx(2 * 2**0.6)
     assert epsilon_needed(at, at(2.0), at(4.0), 0.8) == pytest.approx(2 * 2**0.6)
+    assert epsilon_needed(at, at(3.6), at(3.6), 0.8) == 3.6
     assert epsilon_needed(lambda epsilon: Agreement(epsilon, (0.1,)), at(0.1), at(0.2), 0.8) is None
 
 

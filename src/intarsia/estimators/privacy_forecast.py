@@ -93,8 +93,8 @@ class PrivacyForecast:
 
     @property
     def is_too_little(self) -> bool:
-        """Whether little is left of the clustering."""
-        return self.left < LITTLE
+        """Whether little is left of the clustering. An agreement of 0.8 is enough, also where noise alone may give it."""
+        return self.left < LITTLE and self.agreement.mean < ENOUGH
 
     @property
     def enough(self) -> float:
@@ -188,7 +188,7 @@ def forecast_privacy(
     >>> import numpy as np, intarsia
     >>> x = np.where(np.arange(4000) % 2, 30.0, 70.0) + np.random.default_rng(0).normal(size=4000)
     >>> declared = intarsia.DifferentialPrivacy(epsilon=1, bounds={"x": (0, 100)})
-    >>> forecast = intarsia.forecast_privacy({"a": {"x": x[:2000]}, "b": {"x": x[2000:]}}, 2, privacy=declared)
+    >>> forecast = intarsia.forecast_privacy({"a": {"x": x[:2000]}, "b": {"x": x[2000:]}}, 2, privacy=declared, n_runs=2)
     >>> bool(forecast.agreement.mean > 0.95)
     True
     """
@@ -234,6 +234,8 @@ def epsilon_needed(
 
     None if there is none up to 32.
     """
+    if below.mean >= enough:
+        return below.epsilon
     while above.mean < enough:
         if 2 * above.epsilon > _LARGEST_EPSILON:
             return None
