@@ -26,9 +26,10 @@ from intarsia.exceptions import ProtocolError, ReleaseError
 from intarsia.federation.flare.executor import Answering
 from intarsia.federation.flare.filter import MESSAGE, REQUEST, Gate
 from intarsia.federation.flare.job import write_job
-from intarsia.federation.kit_folder import study_of
+from intarsia.federation.kit_folder import study_of, write_study
 from intarsia.federation.site import RELEASES
 from intarsia.federation.site_settings import LocalSettings, write_settings
+from intarsia.federation.study_file import Study
 from intarsia.privacy.journal import Journal
 from intarsia.protocol import Describe, Failure, Labelled, Summarize, decode_reply, encode
 from tests.e2e.federations import ENVIRONMENT, INTARSIA, PATIENCE, Federation, wait_until
@@ -80,6 +81,7 @@ def test_no_text_of_a_foreign_exception_leaves(tmp_path, monkeypatch):
     (tmp_path / "local").mkdir()
     pl.DataFrame({"x": [1.0, 2.0]}).write_csv(tmp_path / "data.csv")
     write_settings(tmp_path / "local", LocalSettings(str(tmp_path / "data.csv")))
+    write_study(tmp_path, Study("s", ("a", "b"), n_clusters=2))
 
     def broken(*_):
         raise RuntimeError("canary 4711.25")
