@@ -76,7 +76,7 @@ bench: setup  ## how the coordinator's work grows, as ratios in one run (six min
 bench-memory: setup  ## how many copies of large tables `intarsia fit` holds (half an hour; ROWS=100000: minutes)
 	$(BIN)/python -m benchmarks.memory $(if $(ROWS),--rows $(ROWS)) $(if $(COLUMNS),--columns $(COLUMNS))
 
-reproduce: setup  ## the paper's tables, baselines, many random splits -> docs/evidence.md (an hour, MORE=1: empty cells and K too; QUICK=1: minutes, to build/quick)
+reproduce: setup  ## the paper's tables, baselines, many random splits -> docs/evidence.md (an hour, MORE=1: missing values, K and privacy too; QUICK=1: minutes, to build/quick)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group experiments
 	OMP_NUM_THREADS=1 $(BIN)/python -m experiments reproduce $(if $(QUICK),--quick) $(if $(MORE),--more)
 

@@ -155,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
         if command == "forget":
             continue
         parts.add_argument(
-            "--more", action="store_true", help="also what goes beyond the paper: missing values, choosing K"
+            "--more", action="store_true", help="also what goes beyond the paper: missing values, choosing K, privacy"
         )
         parts.add_argument("--layout", choices=ALL_LAYOUTS, help="only this one")
         parts.add_argument(

@@ -61,7 +61,7 @@ class Study:
     at_most: Mapping[str | tuple[str, str], int] = field(default_factory=dict)
     splits: int = 100
     first: int = 0  # the seed of the first split
-    more: bool = False  # beyond the paper: missing values and K, which take another half hour
+    more: bool = False  # beyond the paper: missing values, K and privacy, which take another hour and a half
     measure: Callable[[Any, int, int, list[str]], Iterator[tuple[str, Row]]] = measure_ways
     layouts: tuple[str, ...] = LAYOUTS
 

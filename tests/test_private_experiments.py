@@ -7,7 +7,7 @@ import pytest
 from experiments import private, private_page, store
 from experiments.measuring import COLUMNS, FEDERATED, ONE_SHOT
 from experiments.private import COMPLETE, HOSPITALS, PRIVATE, QMNIST, WIDE, way_of
-from experiments.private_rivals import RIVALS, Table, clipped, dp_lloyd
+from experiments.private_rivals import DP_LLOYD, GOOGLE, RIVALS, UNCLIPPED, Table, clipped, dp_lloyd
 from experiments.studies import ALL_LAYOUTS, STUDIES
 from sklearn.metrics import adjusted_rand_score
 
@@ -50,6 +50,11 @@ def test_values_outside_their_bounds_are_moved_to_them():
     assert Table(np.array([[-9.0, 1.0, 9.0]]), -1, 3).centred().tolist() == [[-2.0, 0.0, 2.0]]
 
 
+def test_no_row_within_the_bounds_is_longer_than_half_of_the_diagonal():
+    table = Table(np.array([[3.0, 3.0, -1.0, 3.0]]), -1, 3)
+    assert table.half_diagonal == np.linalg.norm(table.centred()) == 4.0
+
+
 def test_ours_with_a_large_epsilon_is_close_to_no_privacy():
     case = private.grid_case("core", 1000, rows=300)
     ways = [way_of(FEDERATED, None), "federated, epsilon 100"]
@@ -70,7 +75,7 @@ def test_every_column_of_the_hospitals_has_bounds_and_narrow_ones_are_within_wid
 def test_rivals_that_are_not_installed_are_not_tried(monkeypatch):
     monkeypatch.setattr("experiments.studies.find_spec", lambda _: None)
     tried = STUDIES["Private pooled 1200"].ways(COMPLETE, 0)
-    assert {way.split(", ")[0] for way in tried} == {"k-means", FEDERATED, ONE_SHOT, "DPLloyd"}
+    assert {way.split(", ")[0] for way in tried} == {"k-means", FEDERATED, ONE_SHOT, DP_LLOYD, UNCLIPPED}
     assert all(layout in ALL_LAYOUTS for data in PRIVATE.values() for layout in data.layouts)
 
 
@@ -94,7 +99,7 @@ def test_what_was_asked_and_not_reached_comes_first(results):
 
 def test_a_rival_that_is_ahead_is_named(results):
     name = "Private pooled 12000"
-    for way, found in ((FEDERATED, [0.9, 0.9]), ("DPLloyd", [0.91, 0.9]), ("Google LSH", [0.5, 0.5])):
+    for way, found in ((FEDERATED, [0.9, 0.9]), ("DPLloyd", [0.91, 0.9]), (GOOGLE, [0.5, 0.5])):
         append(name, COMPLETE, way_of(way, 2.0), found)
     said = private_page.rivals_ahead(read())
     assert said.splitlines()[2:] == ["| 12,000 | 2 | federated | DPLloyd | 0.9050 | 0.9000 | no |"]
