@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 import intarsia
 from intarsia.datasets.splitting import Split, mask_features, partition
 
-FIRST_SEED = 7100  # not used for anything else
+FIRST_SEED = 7100  # used to set the number of runs of a forecast: take another one to judge it
 FEWEST_RUNS, MOST_RUNS, PRECISE = 20, 150, 0.012  # of measured losses; the standard error of their mean
 HOSPITALS = {
     "age": (0, 110), "sex": (0, 1), "cp": (1, 4), "trestbps": (60, 240), "chol": (50, 700), "fbs": (0, 1), "restecg": (0, 2),
