@@ -89,7 +89,7 @@ def run(kits, study=STUDY, **options):
 
 def test_a_private_run_over_sites_ends_with_labels_and_a_second_one_is_refused(kits):
     outcome, sites = run(kits)
-    assert {part.exchange for part in outcome.privacy.spent} == {"sketch", "round 1"}
+    assert {part.exchange for part in outcome.privacy.spent} == {"sketch", "round 1", "round 2"}
     labels = pl.read_csv(kits["a"] / "labels.csv")
     assert labels["id"].to_list()[:2] == ["p0", "p1"]
     assert len(labels) == N
@@ -97,7 +97,7 @@ def test_a_private_run_over_sites_ends_with_labels_and_a_second_one_is_refused(k
     entries = Ledger.beside(kits["a"] / "data.csv").entries()
     assert {(entry["study"], entry["run"]) for entry in entries} == {("s", RUN)}
     left = list(Journal(kits["a"] / RELEASES).entries(LEFT))
-    assert [entry["reply"] for entry in left] == ["reply.sketch", "reply.sums", "reply.labels_kept"]
+    assert [entry["reply"] for entry in left] == ["reply.sketch", "reply.sums", "reply.sums", "reply.labels_kept"]
     assert left[0]["sha256"] == sha256(sites.bytes["a", "AskSketch"]).hexdigest()
 
     for kit in kits.values():  # another study of the same table, in a new kit: the budget is the table's
@@ -223,8 +223,8 @@ def test_the_form_lists_budget_bounds_and_what_each_exchange_spends_and_is_no_lo
     budget = {
         name: agreed["privacy"][name] for name in ("epsilon", "total_epsilon", "delta", "rows_per_person", "rounds")
     }
-    assert budget == {"epsilon": 2, "total_epsilon": 3, "delta": 1e-6, "rows_per_person": 1, "rounds": 1}
-    assert list(agreed["privacy"]["spends"]) == ["sketch", "round 1"]
+    assert budget == {"epsilon": 2, "total_epsilon": 3, "delta": 1e-6, "rows_per_person": 1, "rounds": 2}
+    assert list(agreed["privacy"]["spends"]) == ["sketch", "round 1", "round 2"]
     assert set(agreed["leaves"]) == {"reply.sketch", "reply.sums", "reply.labels_kept"}
     assert check_form(form, seen.terms)
     wider = replace(STUDY, privacy=DifferentialPrivacy(2, bounds={**PRIVACY.bounds, "x": (0, 1)}))

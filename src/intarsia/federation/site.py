@@ -140,7 +140,7 @@ class Site:
         self._journal = _SiteJournal(kit / RELEASES, max_bytes)
         study, settings = study_of(kit), read_settings(kit / "local")
         terms = terms_for(study, name)
-        with nullcontext() if terms.privacy is None else _one_error():
+        with _one_error() if terms is not None and terms.privacy is not None else nullcontext():
             opened = open_rows(name, settings)
             self._participant = participant_of(settings, opened, self._journal, terms, Place(study.name, run))
         self._ids = opened.ids
