@@ -34,7 +34,6 @@ from intarsia.protocol.totals import total_labels, total_moments, total_rounds
 from intarsia.results.outcome import Outcome, RoundInfo
 from intarsia.results.secure import SecureTotals
 
-
 _AT_REST = 16 * GRAIN
 
 
