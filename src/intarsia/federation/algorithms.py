@@ -34,6 +34,11 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
     settings = with_preset(study.method, study.settings, defaults)
     if own := [name for name in ("release", "privacy") if name in settings]:
         raise SettingError(f"{own[0]} must be a table of its own, [{own[0]}], not a setting of the method.")
+    if "secure_sums" in settings:
+        raise SettingError(
+            "secure_sums must stand at the top of the study file, above all tables, not in [settings]: it also decides "
+            "who makes keys."
+        )
     if local := [name for name in _OF_A_PARTICIPANT if name in settings]:
         raise SettingError(
             f"each participant chooses {quote(local)} itself. Hint: intarsia participant serve --{local[0]} …"
@@ -42,6 +47,8 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
         settings["scale"] = None
     if study.privacy is not None:
         settings["privacy"] = study.privacy
+    if study.secure_sums:
+        settings["secure_sums"] = True
     model = estimator_for(study.method, study.n_clusters, settings)
     described = {name: plain(value) for name, value in model.get_params(deep=False).items()}
     return model.algorithm_for(study.participants), described

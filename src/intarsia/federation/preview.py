@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,10 +30,11 @@ class Preview(NamedTuple):
     warning: str | None
 
 
-def preview(settings: LocalSettings, study: Study, name: str) -> Preview:
+def preview(settings: LocalSettings, study: Study, name: str, keys: Mapping[str, str] | None = None) -> Preview:
     """Answer the first requests of a study, as if nobody else took part; in a run, units are those of all participants.
 
-    In a private study nothing is answered: the messages have no values.
+    In a private study nothing is answered: the messages have no values. ``keys`` are those of all participants, with
+    secure sums.
 
     Raises
     ------
@@ -44,8 +46,9 @@ def preview(settings: LocalSettings, study: Study, name: str) -> Preview:
         raise ReleaseError(f"your release rules forbid what the study asks for: {why} Hint: nothing has left.")
     opened = open_rows(name, settings)
     participant = participant_of(settings, opened, terms=algorithm.terms(name))
+    agreed = terms_of(study, name, settings, opened.columns, keys)
     if isinstance(participant, PrivateParticipant):
-        return _private(participant, algorithm.terms(name), settings, terms_of(study, name, settings, opened.columns))
+        return _private(participant, algorithm.terms(name), settings, agreed)
     messages: list[dict[str, Any]] = []
     step = algorithm.start((name,))
     while step.result is None and tag_of(step.requests[name]) in _PREVIEWED:
@@ -57,8 +60,7 @@ def preview(settings: LocalSettings, study: Study, name: str) -> Preview:
             step = algorithm.advance(step.state, {name: reply})
         except IntarsiaError:
             break  # one participant alone may be too few for the next step
-    warning = rounds_beyond(algorithm, settings.release)
-    return Preview(terms_of(study, name, settings, opened.columns), messages, warning)
+    return Preview(agreed, messages, rounds_beyond(algorithm, settings.release))
 
 
 def _private(
