@@ -15,7 +15,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	  || { echo "intarsia needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli,private]' --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli,private,secure]' --group dev
 	@touch $@
 
 setup: $(VENV)/.ready  ## create .venv with everything that development needs
@@ -24,7 +24,7 @@ demo: setup  ## cluster four real hospitals and show the result
 	@$(BIN)/intarsia demo
 
 $(VENV)/.flare: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli,flare,private]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli,flare,private,secure]'
 	@touch $@
 
 federation-demo: $(VENV)/.flare  ## the same hospitals as four processes and a server with certificates of their own, to a report; EPSILON=2 with differential privacy
@@ -64,7 +64,7 @@ NOT_FLOOR = laws attacks privacy coordinator core/grouping core/fast datasets/te
 floor: pyproject.toml constraints-floor.txt  ## tests that touch other libraries, with the oldest versions that we support
 	$(PYTHON) -m venv .venv-floor
 	$(FLOOR)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
-	$(FLOOR)/python -m pip install --quiet --disable-pip-version-check --constraint constraints-floor.txt --editable '.[cli,private]' --group dev
+	$(FLOOR)/python -m pip install --quiet --disable-pip-version-check --constraint constraints-floor.txt --editable '.[cli,private,secure]' --group dev
 	$(FLOOR)/python -m tests.attempts unit $(NOT_FLOOR:%=--ignore tests/%)
 
 browser:  ## a browser for the tests of the report, which skip themselves without one
