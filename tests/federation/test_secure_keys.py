@@ -27,6 +27,7 @@ from intarsia.federation.kit_readme import write_readme
 from intarsia.federation.secure import KEYS, OWN_KEY, FileVault, in_groups, keys_of, read_keys, write_keys
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.federation.study_file import Study, make_secure, read_study, smallest_quorum
+from intarsia.privacy.secure.group import Group
 from intarsia.privacy.secure.identity import safety_number
 
 NAMES = ("a", "b", "c")
@@ -129,6 +130,8 @@ def test_a_secure_study_is_read_and_its_quorum_is_more_than_two_thirds(tmp_path)
     (tmp_path / "study.toml").write_text(HEAD + "participants = ['a', 'b', 'c', 'd']\nquorum = 3")
     assert read_study(tmp_path / "study.toml").secure_sums
     assert [smallest_quorum(n) for n in (3, 4, 6, 10, 50)] == [3, 3, 5, 7, 34]
+    for n in range(3, 201):
+        assert smallest_quorum(n) == Group.of("run", [f"p{i}" for i in range(n)], 1).threshold
     assert not Study("s", ("a",)).secure_sums
     with pytest.raises(SettingError, match="secure_sums must stand at the top"):
         algorithm_of(replace(STUDY, secure_sums=False, settings={"secure_sums": True}))
