@@ -56,9 +56,12 @@ class Candidate:
     def moved(self, settings: FederatedSettings, members: Members, refined: Mapping[str, Refined]) -> Candidate:
         """Return the candidate after a round."""
         merged = _merge_refined(members, refined, settings.k, robust=self.robust)
-        centres = blend(self.centres, merged, settings.step_size)
         misfit = sum(reply.misfit for reply in refined.values())
-        return replace(self, centres=centres, merged=merged, last=refined, misfit=misfit)
+        return replace(self.moved_to(settings, merged, misfit), last=refined)
+
+    def moved_to(self, settings: FederatedSettings, merged: MaskedCentroids, misfit: float) -> Candidate:
+        """Return the candidate after a round of which only the mean over all participants is known."""
+        return replace(self, centres=blend(self.centres, merged, settings.step_size), merged=merged, misfit=misfit)
 
     def said_before(self, members: Members, name: str) -> Refined:
         """Return what a participant would refine if its rows stayed in their local clusters, from its summary.

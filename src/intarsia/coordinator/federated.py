@@ -99,7 +99,7 @@ class FederatedAlgorithm(FederatedSettings):
                 check_senders(replies, (*run.members.participants, *run.roll.silent))
                 refinements = replies_of(Refinement, replies, run.members.participants)
                 run = replace(run, roll=run.roll.heard(replies))
-                return self._next_round(refined(self._with_k(run.number), run, refinements))
+                return self.next_round(refined(self.with_k(run.number), run, refinements))
             case AskedLabels(run):
                 expected = (*run.members.participants, *run.roll.silent)
                 check_senders(replies, expected, optional=bool(run.labelled))
@@ -113,7 +113,10 @@ class FederatedAlgorithm(FederatedSettings):
                 return measured(state, replies)
 
     def _described(self, roll: Roll) -> Step:
-        members = self._agree(roll)
+        return self.begun(self._agree(roll), roll)
+
+    def begun(self, members: Members, roll: Roll) -> Step:
+        """Ask members that agreed on columns and units for local clusters."""
         self._check_rows(roll.n_rows)
         state = AskedNumber(members, roll) if self.n_clusters is None else AskedSummaries(members, roll)
         return Step(state, _summarize(self, members) | roll.ask(self.scale))
@@ -128,7 +131,8 @@ class FederatedAlgorithm(FederatedSettings):
         columns = {name: roll.columns(name) for name in roll.described}
         return agree(with_capped_moments(columns, roll.n_rows) if self.is_robust else columns, self.scale)
 
-    def _with_k(self, number: ChosenNumber | None) -> FederatedSettings:
+    def with_k(self, number: ChosenNumber | None) -> FederatedSettings:
+        """Return the settings with the K that was chosen, if it was."""
         return self if number is None else replace(self, n_clusters=number.choice.n_clusters)
 
     def _numbered(self, members: Members, roll: Roll, summaries: Mapping[str, LocalSummary]) -> Step:
@@ -148,22 +152,22 @@ class FederatedAlgorithm(FederatedSettings):
         groups = tree.cut(max(choice.n_clusters, tree.fewest_groups))
         choices = considered(members, clusters, densities, attracted, choice)
         number = ChosenNumber(choice, tree, clusters.records(members, groups), choices)
-        requests = _summarize(self._with_k(number), all_members)
+        requests = _summarize(self.with_k(number), all_members)
         return Step(AskedSummaries(all_members, roll, number), requests | roll.ask(self.scale))
 
     def _summarized(
         self, members: Members, roll: Roll, summaries: Mapping[str, LocalSummary], number: ChosenNumber | None
     ) -> Step:
         """Group the local centroids, and start the first round."""
-        settings, members = self._with_k(number), _present(members, summaries)
+        settings, members = self.with_k(number), _present(members, summaries)
         clusters = _checked_clusters(members, summaries)
         doubts = doubts_about_summaries(members, {name: roll.columns(name) for name in members.participants}, clusters)
         candidates = first_candidates(settings, members, clusters)
-        return self._next_round(Run(members, roll, candidates, number=number, doubts=doubts))
+        return self.next_round(Run(members, roll, candidates, number=number, doubts=doubts))
 
-    def _next_round(self, run: Run) -> Step:
+    def next_round(self, run: Run) -> Step:
         """Ask for a refinement, or for labels when the rounds are over."""
-        run, settings = run.with_latecomers(), self._with_k(run.number)
+        run, settings = run.with_latecomers(), self.with_k(run.number)
         if run.ended(settings):
             return ask_labels(settings, run)
         requests = refine_requests(settings, run) | run.roll.ask(self.scale)

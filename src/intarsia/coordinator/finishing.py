@@ -55,7 +55,7 @@ def finish(settings: FederatedSettings, run: Run) -> Step:
         # participants that did not label by now are not asked again
         step = ask_labels(settings, run)
         return replace(step, requests={name: step.requests[name] for name in latecomers}, optional=True)
-    outcome = _outcome(run, settings.metric)
+    outcome = outcome_of(run, settings.metric)
     return _ask_likeliest(run, outcome) if settings.model == "mixture" else ended(settings, run.members, outcome)
 
 
@@ -75,7 +75,8 @@ def _ask_likeliest(run: Run, outcome: Outcome) -> Step:
     return Step(AskedLikeliest(run, outcome), label_requests(members, outcome.model, members.participants))
 
 
-def _outcome(run: Run, metric: Metric) -> Outcome:
+def outcome_of(run: Run, metric: Metric) -> Outcome:
+    """Return the outcome of a run that has ended; sizes and variances are 0 where no participant told its own."""
     members, labelled, winner, number = run.members, run.labelled, run.candidates[0], run.number
     centres, clusters = winner.centres, winner.clusters
     variances, counts = _spread(members, labelled, len(centres))

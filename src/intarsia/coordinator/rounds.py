@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -132,22 +132,42 @@ def refined(settings: FederatedSettings, run: Run, replies: Mapping[str, Refinem
     doubts = _contradictions(settings, run, replies, totals)
     trusted = {name: reply for name, reply in replies.items() if not contradictory(doubts[name])} or replies
     candidates = _moved_candidates(settings, run, trusted if settings.is_robust else replies)
-    k = min(range(len(candidates)), key=lambda k: candidates[k].misfit)  # the first of equals
+    k = best_of(candidates)
     leader = candidates[k]
-    moved = movement(run.candidates[k].centres, leader.centres, leader.extent)
     sizes = sum((reply.sizes for reply in leader.last.values()), np.zeros(settings.k, dtype=np.intp))
-    info = RoundInfo(number, moved, tuple(sizes.tolist()), leader.misfit, kind)
-    # a participant that missed a round may change the centroids when it returns, so there is one more round
-    same_participants = set(replies) in ({*run.members.participants}, run.answered)
-    if number >= min(1 if run.members.complete else TRIAL_ROUNDS, settings.max_rounds):
-        candidates = (leader,)
+    moved = movement(run.candidates[k].centres, leader.centres, leader.extent)
     parts = {name: reply.refined[k] for name, reply in replies.items()}
     outlyingness = updated_outlyingness(run.outlyingness, run.members, parts, leader.clusters.centroids)
     doubts |= _influences(run, {name: parts[name] for name in trusted}, totals, doubts)
-    run = replace(run, candidates=candidates, rounds=(*run.rounds, info), outlyingness=outlyingness, doubts=doubts)
+    same_participants = set(replies) in ({*run.members.participants}, run.answered)
+    info = RoundInfo(number, moved, tuple(sizes.tolist()), leader.misfit, kind)
+    run = replace(run, outlyingness=outlyingness, doubts=doubts)
+    return after_round(settings, run, candidates, info, same_participants=same_participants)
+
+
+def best_of(candidates: Sequence[Candidate]) -> int:
+    """Return which of the candidates fits the rows best, the first of equals."""
+    return min(range(len(candidates)), key=lambda k: candidates[k].misfit)
+
+
+def after_round(
+    settings: FederatedSettings,
+    run: Run,
+    candidates: tuple[Candidate, ...],
+    info: RoundInfo,
+    *,
+    same_participants: bool,
+) -> Run:
+    """Return the run with the moved candidates, of which the best is left when the trials are over.
+
+    A participant that missed a round may change the centroids when it returns, so there is one more round then.
+    """
+    if info.number >= min(1 if run.members.complete else TRIAL_ROUNDS, settings.max_rounds):
+        candidates = (candidates[best_of(candidates)],)
+    run = replace(run, candidates=candidates, rounds=(*run.rounds, info))
     # centroids that rest in a first, plain round may move in a crosswise one
-    kind_is_last = kind == kind_of_next(settings, run) or kind == "crosswise"
-    converged = moved <= settings.tol and kind != "trial" and kind_is_last and same_participants
+    kind_is_last = info.kind == kind_of_next(settings, run) or info.kind == "crosswise"
+    converged = info.movement <= settings.tol and info.kind != "trial" and kind_is_last and same_participants
     return replace(run, converged=converged)
 
 

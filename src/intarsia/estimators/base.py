@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from intarsia.coordinator import Algorithm, FederatedAlgorithm, OneShotAlgorithm
 from intarsia.coordinator.columns import check_connected
+from intarsia.coordinator.secure import SecureAlgorithm
 from intarsia.coordinator.settings import check_rows, most_local_clusters
 from intarsia.core.distances import Metric
 from intarsia.core.features import FeatureSpace, indicators
@@ -30,6 +31,7 @@ from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.settings import OBSERVED, check_settings, for_each
 from intarsia.estimators.stability import KINDS, Fitted
 from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeaturesError, quote
+from intarsia.participant.secure import new_credentials
 from intarsia.privacy.budget import Charged
 from intarsia.privacy.policy import OPEN
 from intarsia.private.algorithm import PrivateAlgorithm
@@ -228,6 +230,8 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         local, missing, release = (
             for_each(getattr(self, name), list(tables), name) for name in ("local", "missing", "release")
         )
+        names = list(map(str, tables))
+        credentials = new_credentials(names) if isinstance(algorithm, SecureAlgorithm) else {}
         joining = (
             Joining(
                 tables.pop(key),
@@ -237,6 +241,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
                 release[name] or OPEN,
                 algorithm.terms(name),
                 charged.get(name),
+                credentials.get(name),
             )
             for name, key in [(str(key), key) for key in tables]
         )
@@ -254,7 +259,10 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         if len(keys) == 1 and self._known_k is not None and (fixed is None or fixed == SILHOUETTE):
             fixed = self._known_k  # with one table, local clusters are the clusters
         algorithm = self._algorithm(for_each(fixed, keys, "n_local_clusters"), seed)
-        return algorithm if self.privacy is None else PrivateAlgorithm(algorithm, self.privacy)
+        known = algorithm if self.privacy is None else PrivateAlgorithm(algorithm, self.privacy)
+        if not getattr(self, "secure_sums", False):
+            return known
+        return SecureAlgorithm(known, int(getattr(self, "min_holders")))  # noqa: B009  (of one estimator only)
 
     @property
     def _known_k(self) -> int | None:

@@ -97,6 +97,14 @@ class FederatedClustering(TableClusterer):
     privacy : DifferentialPrivacy or None, default=None
         Differential privacy: participants tell noisy sums only, and spend a budget. All other settings apply to synthetic
         tables that are drawn from these sums. None: no noise.
+    secure_sums : bool, default=False
+        Whether units, rounds, sizes and spreads are told as totals over all participants only, under masks that cancel in
+        the total; needs three participants or more. Local clusters are compared, not added up: the first summaries are told
+        as they are. Labels are the same as without it. (The paper: False.)
+    min_holders : int, default=2
+        With ``secure_sums``: columns with fewer holders are in no sum. Their part of the centroids is refined where they
+        are, and the model keeps what the first summaries said of them. 3 is strict: of two holders, each can subtract its
+        part.
     n_jobs : int or None, default=None
         Number of processes in which participants compute at the same time; −1 is one per core. None: one after the other in
         this process. The result is the same.
@@ -145,6 +153,8 @@ class FederatedClustering(TableClusterer):
         random_state: Any = None,
         release: Any = None,
         privacy: DifferentialPrivacy | None = None,
+        secure_sums: bool = False,
+        min_holders: int = 2,
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -168,6 +178,8 @@ class FederatedClustering(TableClusterer):
         self.random_state = random_state
         self.release = release
         self.privacy = privacy
+        self.secure_sums = secure_sums
+        self.min_holders = min_holders
         self.n_jobs = n_jobs
 
     def _algorithm(self, n_local_clusters: Mapping[str, LocalNumber], seed: int) -> FederatedAlgorithm:

@@ -108,8 +108,18 @@ class ClusteringResult:
 
     @property
     def sizes(self) -> dict[Hashable, IntArray]:
-        """By participant, the number of its rows in each cluster."""
-        return {key: np.asarray(self.outcome.sizes[name]) for name, key in self.keys.items()}
+        """By participant, the number of its rows in each cluster.
+
+        With secure sums only the owner of all tables knows it, by its labels; elsewhere it is that of the first summaries.
+        """
+        told = {key: np.asarray(self.outcome.sizes[name]) for name, key in self.keys.items()}
+        if self.outcome.secure is None:
+            return told
+        return {key: self._counted(key) if key in self.labels else sizes for key, sizes in told.items()}
+
+    def _counted(self, key: Hashable) -> IntArray:
+        labels = self.labels[key]
+        return np.bincount(labels[labels >= 0], minlength=self.n_clusters)
 
     @property
     def units(self) -> str | None:
@@ -178,7 +188,7 @@ class ClusteringResult:
                 "memberships need metric='euclidean' or 'manhattan': other clusters are not Gaussian. "
                 "Hint: predict, score, explain and to_frame work with every metric."
             )
-        sizes = sum(self.outcome.sizes.values(), np.zeros(self.n_clusters, dtype=np.intp))
+        sizes = self.outcome.total_sizes
         return self.outcome.model.mixture(sizes)
 
     def predict_proba(self, tables: Any) -> Any:
@@ -352,10 +362,10 @@ class ClusteringResult:
             return f"<pre>{html.escape(repr(self))}</pre>"
 
     def __str__(self) -> str:
-        rows = int(sum(sizes.sum() for sizes in self.outcome.sizes.values()))
+        rows = int(self.outcome.total_sizes.sum())
         if self.labels and self.privacy is None:
             rows = sum(len(labels) for labels in self.labels.values())
-        sizes = sum(self.outcome.sizes.values(), np.zeros(self.n_clusters, dtype=np.intp))
+        sizes = self.outcome.total_sizes
         counts = (
             f"{self.n_clusters} cluster",
             f"{rows} row" if self.privacy is None else f"about {rows} row",

@@ -139,6 +139,8 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         "n_rivals": Setting((whole_number(0, MOST_RIVALS),)),
         "merge": Setting((one_of(lambda: MERGES),)),
         "model": Setting((one_of(lambda: MODELS),)),
+        "secure_sums": Setting((_BOOLEAN,)),
+        "min_holders": Setting((whole_number(2, 100),)),
     },
     "one_shot": {
         **_COMMON,
@@ -181,6 +183,11 @@ def check_names(method: str, names: Iterable[str]) -> None:
         hint = (
             f"the settings are {', '.join(table)}" if other is None else f"{unknown[0]!r} belongs to method={other!r}"
         )
+        if "secure_sums" in unknown:
+            hint = (
+                "local summaries are compared, not added up, so that one-shot has no sums to secure. method='federated' "
+                "with privacy=DifferentialPrivacy(…, rounds=1) tells noisy sketches and one secure sum"
+            )
         raise SettingError(f"method={method!r} has no setting {quote(unknown)}. Hint: {hint}.")
 
 
@@ -201,6 +208,8 @@ def check_settings(method: str, values: Mapping[str, Any]) -> None:
     _check_model(values)
     if values["privacy"] is not None:
         _check_private(values)
+    if values.get("secure_sums"):
+        _check_secure(values)
     if method == "one_shot":
         _check_one_shot(values)
 
@@ -250,6 +259,24 @@ def _check_private(values: Mapping[str, Any]) -> None:
         raise SettingError(
             f"scale={values['scale']!r} needs values of single rows, which differential privacy excludes. "
             "Hint: leave scale out."
+        )
+
+
+_NOT_SECURE: Mapping[str, tuple[Any, str]] = {
+    "merge": ("mean", "medians need the part of each participant"),
+    "model": ("kmeans", "a mixture needs the spread of columns that only one participant has"),
+    "stability": (False, "it is told by each participant on its own"),
+}
+"""Settings that secure sums exclude: the only value that is left, and why."""
+
+
+def _check_secure(values: Mapping[str, Any]) -> None:
+    for name, (only, why) in _NOT_SECURE.items():
+        if values[name] != only:
+            raise SettingError(f"{name} cannot be set together with secure_sums: {why}. Hint: leave {name} out.")
+    if values["scale"] in {"minmax", "robust"}:
+        raise SettingError(
+            f"scale={values['scale']!r} needs values of single rows, not sums. Hint: scale='standard' or 'auto'."
         )
 
 

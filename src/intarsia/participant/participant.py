@@ -91,7 +91,7 @@ class Participant:
     ) -> None:
         self.name = table.owner
         self.last_error: Exception | None = None
-        self._pipeline = Pipeline() if pipeline is None else pipeline
+        self.pipeline = self._pipeline = Pipeline() if pipeline is None else pipeline
         self._suppression = self._pipeline.suppression
         self._metric = metric
         self._clusterer = clusterer_for(local, MissingValues(missing, discreet=self._pipeline.policy.is_discreet))
@@ -124,6 +124,17 @@ class Participant:
         if self._summarized is None:
             return None
         return self._table.in_given_order(np.maximum(self._summarized.shown, -1))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns that may leave, sorted."""
+        return tuple(sorted((*self._table.names, *self._table.levels)))
+
+    def column_of(self, columns: Columns | None = None) -> dict[str, str]:
+        """Return the column behind each feature, in the order of the features; ``columns`` may have more levels."""
+        levels = self._table.levels if columns is None else columns.levels
+        several = {name: column for column in levels for name in indicators({column: levels[column]})}
+        return dict(sorted((several | {name: name for name in self._table.names}).items()))
 
     def handle(self, request: Request) -> Reply:
         """Answer a request, or return a failure: in names and counts only, whatever went wrong."""
@@ -181,6 +192,10 @@ class Participant:
         if request.scale is not None:
             numbers = FeatureSpace(rows.names).index(table.names)
             moments = moments_of(rows.statistics(request.scale), numbers)
+            if request.moments_of is not None:  # those of the other columns are told as totals
+                moments = moments.only(
+                    FeatureSpace(table.names).mask([n for n in request.moments_of if n in table.names])
+                )
         return Description(features=table.names, levels=table.levels, n_rows=len(table), moments=moments)
 
     def _summarize(self, request: Summarize, rows: HeldRows) -> Reply:

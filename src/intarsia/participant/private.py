@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from intarsia.core.distances import Metric
+from intarsia.core.features import indicators
 from intarsia.core.mixture import likeliest
 from intarsia.core.private.declared import FARTHEST, DifferentialPrivacy
 from intarsia.core.private.questions import Question, RoundSums, RowCount
@@ -34,6 +35,7 @@ from intarsia.protocol import (
     Failure,
     KeepLabels,
     LabelsKept,
+    Masked,
     NoisySums,
     Reply,
     Request,
@@ -77,14 +79,53 @@ class PrivateParticipant:
             raise ValueError("A private table must be read as it is declared. Hint: hold(declared=privacy).")
         self._table = hold(table, all_rows=False, limits=limits)
         self._privacy, self._account, self._metric = privacy, account, metric
-        self._pipeline = Pipeline() if pipeline is None else pipeline
+        self.pipeline = self._pipeline = Pipeline() if pipeline is None else pipeline
         self._units = privacy.units_of(table.given_names)
+        self._columns = tuple(sorted(table.given_names))
         self._labels: IntArray | None = None
 
     @property
     def labels(self) -> IntArray | None:
         """The global cluster of each row, in the order of the owner's table. No message carries it."""
         return None if self._labels is None else self._table.in_given_order(self._labels)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns of the table, which are declared."""
+        return self._columns
+
+    def column_of(self, _: object = None) -> dict[str, str]:
+        """Return the column behind each feature, in the order of the features."""
+        levels = {name: self._privacy.levels[name] for name in self.columns if name in self._privacy.levels}
+        several = {name: column for column in levels for name in indicators({column: levels[column]})}
+        return {name: several.get(name, name) for name in self._units.features}
+
+    def shared_sums(self, request: AskSums, n_sharing: int, n_features: int, places: IntArray) -> IntArray:
+        """Return the sums of a round with a share of the noise, as a vector of ``n_features`` features and sizes.
+
+        ``places`` are the positions of the own features in it, −1 for those that are not told. The noise of ``n_sharing``
+        such vectors together is what the round needs; it is added to all numbers, also of features that this table lacks.
+        """
+        require(
+            request.centres.shape[1] == len(places), f"centroids must have {len(places)} features, as the table has"
+        )
+        k = len(request.centres)
+
+        def answer(digest: str) -> Reply:
+            question = RoundSums(request.centres, request.known, request.scales, request.radius, places >= 0)
+            require(question.radius == request.radius, "the radius is too short for exact sums over this table")
+            size, rho = k * (n_features + 1), self._account.for_round
+            noise = self._account.noise_for(digest, question.words, size, self._norm(question), rho, n_sharing)
+            sums = question.sums(self._rows()).reshape(k, -1)
+            vector = np.zeros((k, n_features + 1), dtype=np.int64)
+            vector[:, places[places >= 0]] = sums[:, :-1][:, places >= 0]
+            vector[:, -1] = sums[:, -1]
+            return Masked(values=add_noise(vector.ravel(), noise))
+
+        asked = repr((n_sharing, n_features, places.tolist()))
+        reply = self._once(request, answer, asked)
+        assert isinstance(reply, Masked)
+        return reply.values
 
     def clipped(self) -> dict[str, float]:
         """Return the share of values outside the declared bounds by column, where there are any; for the owner only."""
@@ -114,19 +155,23 @@ class PrivateParticipant:
     def _rows(self) -> HeldRows:
         return self._table.rows(self._table.levels, (self._units.shift, self._units.scale), centred=False)
 
-    def _once(self, request: Request, answer: Callable[[str], Reply]) -> Reply:
+    def _once(self, request: Request, answer: Callable[[str], Reply], more: str = "") -> Reply:
         """Return the kept answer to the same request of the same study, or answer and keep it."""
-        digest = sha256(encode(request) + repr((self._privacy, self._units.features)).encode()).hexdigest()
+        digest = sha256(
+            encode(request) + repr((self._privacy, self._units.features)).encode() + more.encode()
+        ).hexdigest()
         return decode_reply(self._account.answered(digest, lambda: encode(answer(digest))))
 
     def _ask(self, question: Question, rho: float, digest: str) -> Noisy:
         """Return noisy sums over all rows: pay, draw the noise, then read rows."""
-        norm = math.nextafter(
-            question.norm * self._privacy.rows_per_person, math.inf
-        )  # the product may be rounded down
+        norm = self._norm(question)
         noise = self._account.noise_for(digest, question.words, question.size, norm, rho)
         noisy = add_noise(question.sums(self._rows()), noise)
         return Noisy(noisy.astype(np.float64), norm / np.sqrt(2 * rho))
+
+    def _norm(self, question: Question) -> float:
+        """Return by how much the rows of one person change the sums at most; the product may be rounded down."""
+        return math.nextafter(question.norm * self._privacy.rows_per_person, math.inf)
 
     def _sketch(self, request: AskSketch) -> Reply:
         def answer(digest: str) -> Reply:

@@ -91,10 +91,13 @@ class Account:
                 self.ledger.keep(digest, data)
         return data
 
-    def noise_for(self, digest: str, words: str, size: int, norm: float, rho: float) -> Integers:
-        """Pay for noise and draw it. The error does not say what other studies spent."""
+    def noise_for(self, digest: str, words: str, size: int, norm: float, rho: float, n_sharing: int = 1) -> Integers:
+        """Pay for noise and draw it. The error does not say what other studies spent.
+
+        With ``n_sharing``, it is a share: that of so many participants together costs ``rho``.
+        """
         try:
             self.ledger.charge(self.study, self.run, digest, words, rho, self.limit, sensitivity=norm)
         except ReleaseError as error:
             raise ReleaseError(SPENT) from error
-        return self.noise.draw(size, norm, rho)
+        return self.noise.draw(size, norm, rho * n_sharing)

@@ -12,7 +12,8 @@ rounding change their counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -86,6 +87,15 @@ class Pipeline:
         for step in self._steps:
             reply = step(context, reply)
         return reply
+
+    @contextmanager
+    def at_home(self) -> Iterator[None]:
+        """Let replies that are released meanwhile stay with the participant: the journal does not list them."""
+        journal, self._journal = self._journal, None
+        try:
+            yield
+        finally:
+            self._journal = journal
 
     def release_failure(self, request: object, failure: Failure) -> Failure:
         """Return a failure after it was written to the journal."""

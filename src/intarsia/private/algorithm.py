@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,6 +54,20 @@ class Run:
     spent: tuple[Spent, ...]
     round: int = 0
     errors: FloatArray | None = None
+
+
+class NoisyTotal(NamedTuple):
+    """Noisy sums of all participants, clusters × features of the model in common units, and sizes of clusters.
+
+    ``sums`` are of differences from the centroids, ``counts`` the numbers of rows behind them; ``of_sums`` and ``of_counts``
+    are the variances of their noise.
+    """
+
+    sums: FloatArray
+    counts: FloatArray
+    of_sums: FloatArray
+    of_counts: FloatArray
+    sizes: FloatArray
 
 
 @dataclass(frozen=True)
@@ -113,7 +128,7 @@ class PrivateAlgorithm:
             case AskedSums(run):
                 names = tuple(run.sketches)
                 check_senders(replies, names)
-                return self._next(self._moved(run, replies_of(NoisySums, replies, names)))
+                return self.next_step(self._moved(run, replies_of(NoisySums, replies, names)))
             case AskedLabels(run):
                 names = tuple(run.sketches)
                 check_senders(replies, names)
@@ -133,7 +148,7 @@ class PrivateAlgorithm:
         outcome = as_if_of_rows(outcome, shares)
         absent = (f"{name!r} sent no sketch: the result is without it." for name in asked if name not in sketches)
         outcome = replace(outcome, remarks=(*outcome.remarks, *absent))
-        return self._next(Run(sketches, outcome, outcome.sizes, spent))
+        return self.next_step(Run(sketches, outcome, outcome.sizes, spent))
 
     def _check_features(self, name: str, sketch: Sketched) -> None:
         numbers, levels = columns_of(self.privacy, sketch.features)
@@ -144,7 +159,7 @@ class PrivateAlgorithm:
             wrong = f"the sketch of participant {name!r} has features that the study does not declare"
             raise about(name, ProtocolError(wrong))
 
-    def _next(self, run: Run) -> Step:
+    def next_step(self, run: Run) -> Step:
         """Ask for the next round, or for labels."""
         last = run.outcome.rounds[-1] if run.round else None
         model, sketches = run.outcome.model, run.sketches.items()
@@ -157,11 +172,11 @@ class PrivateAlgorithm:
 
     def _moved(self, run: Run, replies: Mapping[str, NoisySums]) -> Run:
         """Move the centroids by the noisy sums of all participants."""
-        model, step = run.outcome.model, getattr(self.inner, "step_size", 1.0)
+        model = run.outcome.model
         shape = model.centroids.values.shape
         sums, counts, noise, of_sums = (np.zeros(shape) for _ in range(4))
         for name, reply in replies.items():
-            index, units = _places(run, name, self.privacy)
+            index, units = places_in(run, name, self.privacy)
             if reply.sums.shape != (shape[0], len(run.sketches[name].features)):
                 raise about(name, ProtocolError(f"the noisy sums of participant {name!r} do not fit the centroids"))
             own = index >= 0
@@ -169,6 +184,22 @@ class PrivateAlgorithm:
             counts[:, index[own]] += reply.counts[:, None]
             noise[:, index[own]] += reply.deviation_of_counts**2
             of_sums[:, index[own]] += np.square(reply.deviation * units / model.scale[index])[own]
+        told = {name: reply.counts for name, reply in replies.items()}
+        sizes = np.sum(list(told.values()), axis=0)
+        return self.moved(
+            run, NoisyTotal(sums, counts, of_sums, noise, sizes), told, {n: r.rho for n, r in replies.items()}
+        )
+
+    def moved(
+        self,
+        run: Run,
+        total: NoisyTotal,
+        told: Mapping[str, FloatArray | IntArray],
+        rho: Mapping[str, float],
+    ) -> Run:
+        """Return the run after a round in which centroids were moved by a total, and participants spent ``rho`` each."""
+        sums, counts, of_sums, noise, sizes = total
+        model, step = run.outcome.model, getattr(self.inner, "step_size", 1.0)
         moved = (counts > _SURE * np.sqrt(noise)) & model.centroids.seen
         away = np.where(moved, step * sums / np.where(moved, counts, 1.0), 0.0)
         values = np.clip(model.centroids.values + away, model.extent.low, model.extent.high) * model.centroids.seen
@@ -177,17 +208,16 @@ class PrivateAlgorithm:
         info = RoundInfo(
             run.round + 1,
             float((np.abs(values - model.centroids.values) / width).max(initial=0.0)),
-            tuple(_rounded(np.sum([reply.counts for reply in replies.values()], axis=0)).tolist()),
+            tuple(_rounded(sizes).tolist()),
         )
         rounds = (info,) if not run.round else (*run.outcome.rounds, info)
         outcome = replace(run.outcome, model=replace(model, centroids=centroids), rounds=rounds, converged=True)
-        told = {name: reply.counts for name, reply in replies.items()}
-        spent = (*run.spent, *(Spent(name, f"round {run.round + 1}", reply.rho) for name, reply in replies.items()))
+        spent = (*run.spent, *(Spent(name, f"round {run.round + 1}", each) for name, each in rho.items()))
         errors = step * np.sqrt(of_sums + noise * np.square(away / step)) / np.where(moved, counts, np.nan)
         return Run(run.sketches, outcome, {**run.counts, **told}, spent, run.round + 1, errors)
 
 
-def _places(run: Run, name: str, privacy: DifferentialPrivacy) -> tuple[IntArray, FloatArray]:
+def places_in(run: Run, name: str, privacy: DifferentialPrivacy) -> tuple[IntArray, FloatArray]:
     """Return where the model has each feature of a participant (−1: nowhere), and the feature's declared unit."""
     features, space = run.sketches[name].features, run.outcome.model.space
     numbers, levels = columns_of(privacy, features)

@@ -11,6 +11,16 @@ from intarsia.protocol.label import Assign, Label, Labelled
 from intarsia.protocol.parts import Centres, Columns, Gaussians, Moments
 from intarsia.protocol.private import AskSketch, AskSums, KeepLabels, LabelsKept, NoisySums, Sketched
 from intarsia.protocol.refine import MOST_SETS, Refine, Refined, Refinement
+from intarsia.protocol.secure import (
+    AskKeys,
+    AskMasked,
+    AskShares,
+    AskUnmask,
+    Keys,
+    Masked,
+    Shares,
+    Unmasked,
+)
 from intarsia.protocol.stability import LocalStability, MeasureStability
 from intarsia.protocol.summarize import MOST_LOCAL_CLUSTERS, LocalSummary, Summarize
 from intarsia.protocol.terms import StudyTerms
@@ -21,8 +31,12 @@ __all__ = [
     "MOST_LOCAL_CLUSTERS",
     "MOST_SETS",
     "Array",
+    "AskKeys",
+    "AskMasked",
+    "AskShares",
     "AskSketch",
     "AskSums",
+    "AskUnmask",
     "Assign",
     "Centres",
     "Columns",
@@ -33,11 +47,13 @@ __all__ = [
     "Failure",
     "Gaussians",
     "KeepLabels",
+    "Keys",
     "Label",
     "Labelled",
     "LabelsKept",
     "LocalStability",
     "LocalSummary",
+    "Masked",
     "MeasureStability",
     "Message",
     "Moments",
@@ -47,9 +63,11 @@ __all__ = [
     "Refinement",
     "Reply",
     "Request",
+    "Shares",
     "Sketched",
     "StudyTerms",
     "Summarize",
+    "Unmasked",
     "decode_reply",
     "decode_request",
     "encode",

@@ -19,12 +19,17 @@ from intarsia.protocol.failure import Failure
 from intarsia.protocol.label import ASSIGN, LABEL
 from intarsia.protocol.private import KEEP_LABELS, SKETCH, SUMS
 from intarsia.protocol.refine import REFINE
+from intarsia.protocol.secure import KEYS, MASKED, SHARES, UNMASK
 from intarsia.protocol.stability import STABILITY
 from intarsia.protocol.summarize import SUMMARIZE
 from intarsia.protocol.wire import Exchange, Message, Part, Reply, Request, decode, tag_of
 
 _NUMBER = 8  # bytes
-_EXCHANGES = [DESCRIBE, SUMMARIZE, REFINE, LABEL, ASSIGN, STABILITY, SKETCH, SUMS, KEEP_LABELS]
+_EXCHANGES = [
+    *(DESCRIBE, SUMMARIZE, REFINE, LABEL, ASSIGN, STABILITY),
+    *(SKETCH, SUMS, KEEP_LABELS),
+    *(KEYS, SHARES, MASKED, UNMASK),
+]
 SUPPRESSED = {
     "something": "what the release policy changed or suppressed is in the participant's journal only",
     "columns": "columns with too few observed values, suppressed",
@@ -157,6 +162,8 @@ def _size(value: Any) -> tuple[int, int]:
         return value.size, value.nbytes
     if isinstance(value, str):
         return 1, len(value.encode())
+    if isinstance(value, bytes):
+        return 1, len(value)
     if isinstance(value, Mapping):
         sizes = [_size(inner) for pair in value.items() for inner in pair]
     elif isinstance(value, tuple):

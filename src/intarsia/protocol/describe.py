@@ -19,6 +19,7 @@ class Describe(Request, frozen=True, tag="query.describe"):
 
     is_counted: ClassVar[bool] = False
     scale: Annotated[str | None, Fact("which statistics common units need")] = None
+    moments_of: Annotated[tuple[str, ...] | None, Fact("numeric columns whose moments are asked for; none: all")] = None
 
     def check(self) -> None:
         """The units must be known."""

@@ -101,6 +101,11 @@ class Moments(Part, frozen=True):
     high: Annotated[Array | None, single_value("largest value of each column (for minmax units)")] = None
     quantiles: Annotated[Array | None, single_value("19 quantiles of each column (for robust units)")] = None
 
+    def only(self, kept: Array) -> Moments:
+        """Return the count, mean and squares of the features in the mask; those of the others are 0."""
+        count, mean, m2 = (np.where(kept, part, 0.0) for part in (self.count, self.mean, self.m2))
+        return Moments(count=count, mean=mean, m2=m2)
+
     def check(self, n_features: int, n_rows: int) -> None:
         """The statistics must be those of so many features and rows."""
         require((self.low is None) == (self.high is None), "smallest and largest values must come together")

@@ -52,6 +52,11 @@ class StudyTerms:
 
     privacy: Annotated[DifferentialPrivacy | None, Fact("differential privacy; none: replies have no noise")] = None
     noisy_rounds: Annotated[int, Fact("number of rounds with noise; in a private study there are no others")] = 0
+    secure_sums: Annotated[
+        bool, Fact("whether units, rounds and sizes are told as totals over all participants only")
+    ] = False
+    min_holders: Annotated[int, Fact("secure sums: number of holders below which a column is in no sum")] = 0
+    needed: Annotated[int, Fact("secure sums: number of participants without which a total is not opened")] = 0
 
     @property
     def in_rounds(self) -> bool:

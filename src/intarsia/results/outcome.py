@@ -17,6 +17,7 @@ from intarsia.core.odd_columns import OddColumn
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.results.choices import ConsideredNumber
 from intarsia.results.privacy import PrivacyAccount
+from intarsia.results.secure import SecureTotals
 from intarsia.results.stability import Stability
 
 ROUND_KINDS = ("plain", "trial", "crosswise")
@@ -228,7 +229,8 @@ class Outcome:
     which it moved centroids; see :mod:`intarsia.results.doubts`. ``stability`` says how surely clusters come back, where
     that was measured.
     ``odd_columns`` are those that a participant seems to have in other units, None in files of older versions. ``privacy``
-    says what was spent in a private study, in which all other numbers are noisy or follow from noisy ones.
+    says what was spent in a private study, in which all other numbers are noisy or follow from noisy ones. ``secure`` says
+    what was learned as totals only, in a study with secure sums; ``sizes`` are those of the first summaries then.
     """
 
     model: GlobalModel
@@ -254,6 +256,14 @@ class Outcome:
     stability: Stability | None = None
     odd_columns: tuple[OddColumn, ...] | None = None
     privacy: PrivacyAccount | None = None
+    secure: SecureTotals | None = None
+
+    @property
+    def total_sizes(self) -> IntArray:
+        """The rows of all participants in each cluster."""
+        if self.secure is not None:
+            return np.array(self.secure.sizes, dtype=np.intp)
+        return np.asarray(sum(self.sizes.values(), np.zeros(len(self.model.centroids), dtype=np.intp)))
 
     @property
     def tree_leaves(self) -> tuple[LocalCluster, ...]:

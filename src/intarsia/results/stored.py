@@ -18,6 +18,7 @@ from intarsia.protocol.wire import Array
 from intarsia.results.choices import ConsideredNumber
 from intarsia.results.outcome import Aggregation, Coverage, GlobalModel, LocalCluster, Outcome, RoundInfo, RunRecord
 from intarsia.results.privacy import PrivacyAccount
+from intarsia.results.secure import SecureTotals
 from intarsia.results.stability import Stability
 
 Labels = Mapping[str, Array]
@@ -80,13 +81,14 @@ class StoredStudy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     odd_columns: tuple[OddColumn, ...] | None = None
     choices: tuple[ConsideredNumber, ...] = ()
     privacy: PrivacyAccount | None = None
+    secure: SecureTotals | None = None
 
 
 # fields that a file and the model, or the outcome, have under the same name
 _OF_MODEL = ("shift", "scale", "metric", "variances", "cells", "levels", "units", "weights")
 _OF_OUTCOME = (
     "participants", "aggregation", "rounds", "converged", "clarity", "strain", "sizes", "silhouettes", "found", "leaves",
-    "fidelity", "doubts", "stability", "odd_columns", "choices", "privacy",
+    "fidelity", "doubts", "stability", "odd_columns", "choices", "privacy", "secure",
 )  # fmt: skip
 
 

@@ -83,6 +83,7 @@ def _wrong_names(stored: StoredStudy) -> Iterator[str]:
         *stored.sizes,
         *(odd.participant for odd in stored.odd_columns or ()),
         *(odd.other for odd in stored.odd_columns or () if odd.other),
+        *(() if stored.secure is None else stored.secure.at_home),
         *(stored.labels or {}),
         *(stored.local_labels or {}),
     }
@@ -118,6 +119,11 @@ def _wrong_numbers(stored: StoredStudy) -> Iterator[str]:
             yield f"{name} must be between {low:g} and {high:g}"
     if not all(_between(sizes, 0, MOST_ROWS) for sizes in stored.sizes.values()):
         yield f"sizes must be between 0 and {MOST_ROWS}"
+    totals = stored.secure
+    if totals is not None and not (
+        len(totals.sizes) == len(stored.values) and all(0 <= size <= MOST_ROWS for size in totals.sizes)
+    ):
+        yield "the totals must have a size for each cluster"
     for values, counts in ((stored.values, stored.counts), (stored.local_values, stored.local_counts)):
         if not _between(values[counts > 0], -LARGEST, LARGEST):
             yield "centroids must be finite"
@@ -190,8 +196,8 @@ def _wrong_labels(stored: StoredStudy) -> Iterator[str]:
     for name, labels in (stored.labels or {}).items():
         if not _are_labels(labels, k):
             yield f"labels must be whole numbers from −1 to {k - 1}"
-        elif stored.privacy is not None:
-            continue  # sizes are noisy
+        elif stored.privacy is not None or stored.secure is not None:
+            continue  # sizes are noisy, or those of the first summaries
         elif not np.array_equal(np.bincount(labels[labels >= 0], minlength=k), stored.sizes[name]):
             yield "labels and sizes do not agree"
     if not all(_are_labels(labels, len(stored.owner)) for labels in (stored.local_labels or {}).values()):

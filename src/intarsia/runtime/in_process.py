@@ -9,6 +9,7 @@ from typing import NamedTuple
 from intarsia.core.types import IntArray
 from intarsia.participant import Participant
 from intarsia.participant.private import PrivateParticipant
+from intarsia.participant.secure import SecureParticipant
 from intarsia.protocol import Reply, Request, decode_reply, decode_request, encode
 from intarsia.runtime.contract import OnReply, Runtime, check_known, check_unique
 
@@ -23,7 +24,7 @@ class Labels(NamedTuple):
 class InProcessRuntime(Runtime):
     """Calls each participant's ``handle``, one after the other."""
 
-    def __init__(self, participants: Sequence[Participant | PrivateParticipant]) -> None:
+    def __init__(self, participants: Sequence[Participant | PrivateParticipant | SecureParticipant]) -> None:
         check_unique(participant.name for participant in participants)
         self._participants = {participant.name: participant for participant in participants}
 

@@ -19,6 +19,7 @@ from intarsia.core.distances import Metric
 from intarsia.exceptions import LocalAlgorithmError, SettingError
 from intarsia.participant import Participant
 from intarsia.participant.private import PrivateParticipant
+from intarsia.participant.secure import Credentials, SecureParticipant
 from intarsia.privacy.budget import Account, Charged
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
@@ -44,9 +45,16 @@ class Joining(NamedTuple):
     rules: ReleasePolicy
     terms: StudyTerms | None = None
     charged: Charged | None = None
+    credentials: Credentials | None = None
 
-    def participant(self) -> Participant | PrivateParticipant:
-        """Create the participant; a private one if the terms of the study say so."""
+    def participant(self) -> Participant | PrivateParticipant | SecureParticipant:
+        """Create the participant; a private one, or one that answers under masks, if the terms of the study say so."""
+        inner = self._inner()
+        if self.credentials is None or self.terms is None:
+            return inner
+        return SecureParticipant(inner, self.credentials, self.terms)
+
+    def _inner(self) -> Participant | PrivateParticipant:
         pipeline = Pipeline(self.rules, terms=self.terms)
         if self.terms is not None and (privacy := self.terms.privacy) is not None:
             account = Account.of(privacy, self.terms.noisy_rounds, self.charged)
@@ -222,7 +230,7 @@ def _result(future: Future[Any]) -> Any:
         ) from error
 
 
-_participants: dict[str, Participant | PrivateParticipant] = {}  # of a worker process
+_participants: dict[str, Participant | PrivateParticipant | SecureParticipant] = {}  # of a worker process
 
 
 def _started() -> None:

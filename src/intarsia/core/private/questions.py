@@ -21,7 +21,7 @@ from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 BOUND = 2.0  # values are within ± this, in declared units
 GRAINS = 1 << 14  # grains of a radius
-_LEVER = GRAINS // 2  # what a row adds to a count that is asked for together with sums
+LEVER = GRAINS // 2  # what a row adds to a count that is asked for together with sums
 _TURNS = 1 << 16  # grains of the length of a direction
 _ROWS = 1 << 14  # rows that are added up in floats: sums stay below 2^53, so they are exact
 _ON, _OFF = 29, 41  # weights of squares and of products of two features: 41² ≤ 2 · 29²
@@ -45,13 +45,18 @@ def widest(n_features: int) -> float:
     return BOUND * float(np.sqrt(max(n_features, 1)))
 
 
+def least_radius(n_features: int) -> float:
+    """Return the shortest radius for which sums are exact."""
+    return 2.0 * widest(n_features) / 256.0
+
+
 def fitting_radius(radius: float, n_features: int) -> float:
     """Return the radius, at most twice the largest norm of a row, which no difference exceeds, and at least 1/256 of it.
 
     No difference is then longer than 256 radii, or 2²² grains, so its square is exact in a float.
     """
     most = 2.0 * widest(n_features)
-    return float(np.clip(np.nan_to_num(radius, nan=most), most / 256.0, most))
+    return float(np.clip(np.nan_to_num(radius, nan=most), least_radius(n_features), most))
 
 
 class _Sums(ABC):
@@ -112,7 +117,7 @@ class Moments(_Sums):
 
     def _add(self, values: FloatArray, observed: BoolArray) -> IntArray:
         grains = _clipped(values - self._centre[:, None], observed, self.radius)
-        long = np.vstack([grains, np.full((self._levers, grains.shape[1]), float(_LEVER))])
+        long = np.vstack([grains, np.full((self._levers, grains.shape[1]), float(LEVER))])
         return _whole((long @ long.T)[self._above]) * self._weights
 
     def read(self, values: FloatArray) -> FloatArray:
@@ -179,6 +184,7 @@ class _GroupSums(_Sums):
     def __init__(self, centres: FloatArray, known: BoolArray, radius: float) -> None:
         self.centres, self._known = np.where(known, _bounded(centres), 0.0), known
         self.radius = fitting_radius(radius, centres.shape[1])
+        self._told = np.ones(centres.shape[1], dtype=np.bool_)
         self.size = centres.shape[0] * (centres.shape[1] + 1)
 
     @abstractmethod
@@ -187,14 +193,15 @@ class _GroupSums(_Sums):
 
     def _add(self, values: FloatArray, observed: BoolArray) -> IntArray:
         labels = self._labels(values, observed)
-        grains = _clipped(values - self.centres[labels].T, observed & self._known[labels].T, self.radius)
-        long = np.vstack([grains, np.full(len(labels), float(_LEVER))])
+        told = observed & self._known[labels].T & self._told[:, None]
+        grains = _clipped(values - self.centres[labels].T, told, self.radius)
+        long = np.vstack([grains, np.full(len(labels), float(LEVER))])
         return _whole(membership(labels, len(self.centres)) @ long.T).ravel()
 
     def read(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the size of each group, and the sums of differences from its centre in declared units."""
         table = values.reshape(len(self.centres), -1)
-        return table[:, -1] / _LEVER, table[:, :-1] * (self.radius / GRAINS)
+        return table[:, -1] / LEVER, table[:, :-1] * (self.radius / GRAINS)
 
     def deviation(self, in_grains: float) -> float:
         """Return the standard deviation of the noise of sums in declared units, from that in grains."""
@@ -230,13 +237,24 @@ class RoundSums(_GroupSums):
     r"""Sums of one round: a row belongs to the centre with the smallest :math:`\sum_m o_m ((x_m - c_{km}) / s_m)^2`.
 
     The sum is over observed features that all centres know; ``scales`` are the s. Unknown entries of a centre get 0. See
-    :class:`_GroupSums` for what is added up and its norm.
+    :class:`_GroupSums` for what is added up and its norm. With ``told``, only these features are added up, and the radius is
+    the given one, unless it is too short for sums to be exact.
     """
 
     words = "sums of clusters"
 
-    def __init__(self, centres: FloatArray, known: BoolArray, scales: FloatArray, radius: float) -> None:
+    def __init__(
+        self,
+        centres: FloatArray,
+        known: BoolArray,
+        scales: FloatArray,
+        radius: float,
+        told: BoolArray | None = None,
+    ) -> None:
         super().__init__(centres, known & np.isfinite(centres), radius)
+        if told is not None:  # sums over several tables need one radius for all, which may be wider than this table
+            self._told = told
+            self.radius = max(self.radius, float(radius))
         usable = np.isfinite(scales) & (scales > 0)
         self._scales = np.where(usable & self._known.all(axis=0), np.maximum(scales, _SMALLEST_SCALE), np.inf)
 

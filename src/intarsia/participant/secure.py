@@ -1,0 +1,479 @@
+"""A participant of a study with secure sums: what it tells of rounds can be read as a total over all participants only.
+
+It answers a question as any participant does, turns the answer into a vector of whole numbers, and adds masks that cancel in
+the total (:mod:`intarsia.privacy.secure`). What it must not forget, because a second answer to the same sum would open a
+mask, is in its vault before a reply leaves: its secrets, whose keys it trusted, what it answered, and whom it helped to
+unmask.
+
+Columns with fewer than ``min_holders`` holders are in no sum. Their part of the centroids is refined at home, and kept in
+the vault from round to round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+
+from intarsia.core.alignment import blend, without_own
+from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.features import FeatureSpace
+from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, ReleaseError, quote
+from intarsia.participant.messages import with_name
+from intarsia.participant.participant import Participant
+from intarsia.participant.private import PrivateParticipant
+from intarsia.privacy.secure.group import (
+    Group,
+    Secrets,
+    Signed,
+    Statement,
+    checked_statements,
+    holders,
+    holders_left,
+    make_secrets,
+    signed_statement,
+)
+from intarsia.privacy.secure.identity import Identity, fingerprint_of
+from intarsia.privacy.secure.masks import masked, shares_for
+from intarsia.privacy.secure.shares import Held, Own, opened_boxes, split
+from intarsia.protocol import (
+    AskKeys,
+    AskMasked,
+    AskShares,
+    AskSketch,
+    AskSums,
+    AskUnmask,
+    Centres,
+    Describe,
+    Description,
+    Failure,
+    KeepLabels,
+    Keys,
+    Label,
+    Labelled,
+    Masked,
+    Refine,
+    Refinement,
+    Reply,
+    Request,
+    Shares,
+    StudyTerms,
+    Summarize,
+    Unmasked,
+    encode,
+    tag_of,
+)
+from intarsia.protocol.checks import require
+from intarsia.protocol.totals import labels_vector, moments_vector, round_vector
+from intarsia.protocol.wire import Array, expect_array, pack_array, unpack_array
+
+_TOO_FAR = (
+    "values are too far from the centroids to be added up exactly. Hint: scale='standard', or remove extreme values."
+)
+
+
+class Credentials(NamedTuple):
+    """How a participant proves who it is, and whom it trusts.
+
+    ``identity`` is its private key as PEM; ``pins`` are the fingerprints of all participants' public keys, its own included;
+    ``run`` is the name of the run that it takes part in.
+    """
+
+    identity: bytes
+    pins: Mapping[str, str]
+    run: str
+
+
+def new_credentials(names: Sequence[str], run: str = "run") -> dict[str, Credentials]:
+    """Return new keys for participants that are all in reach, as in one process."""
+    identities = {name: Identity.create() for name in names}
+    pins = {name: fingerprint_of(identity.public) for name, identity in identities.items()}
+    return {name: Credentials(identity.pem, pins, run) for name, identity in identities.items()}
+
+
+class Vault(Protocol):
+    """Keeps what a participant must not forget during a run, also over restarts."""
+
+    def load(self) -> bytes | None:
+        """Return what was stored last; None if nothing was."""
+
+    def store(self, data: bytes) -> None:
+        """Keep these bytes instead of the last ones; they are safe when this returns."""
+
+
+class MemoryVault:
+    """A vault that ends with the process."""
+
+    def __init__(self) -> None:
+        self._data: bytes | None = None
+
+    def load(self) -> bytes | None:
+        """Return what was stored last."""
+        return self._data
+
+    def store(self, data: bytes) -> None:
+        """Keep these bytes."""
+        self._data = data
+
+
+class _Part(msgspec.Struct, frozen=True, eq=False):
+    """What a participant refined of one set of centroids, and the centroids of columns that stay at home after that."""
+
+    values: Array
+    counts: Array
+    home: Array
+    known: Array
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """The digest of a request for a masked sum, the reply, and which own columns are in it."""
+
+    digest: bytes
+    reply: bytes
+    columns: tuple[str, ...]
+
+
+class _State(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """The contents of a vault."""
+
+    group: Group
+    secrets: Secrets
+    signed: Signed
+    keys: dict[str, Signed] = {}
+    boxes: dict[str, bytes] = {}
+    own: Own | None = None
+    received: dict[str, bytes] = {}
+    answers: dict[int, _Answer] = {}
+    unmasked: dict[int, tuple[str, ...]] = {}
+    round: int = 0
+    parts: tuple[_Part, ...] = ()
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=pack_array)
+_DECODER = msgspec.msgpack.Decoder(_State, dec_hook=expect_array, ext_hook=unpack_array)
+
+
+class SecureParticipant:
+    """Answers the sums of a study under masks, and everything else as ``inner`` does.
+
+    The terms of the study say how many holders a column needs to be in a sum (``min_holders``), and without how many
+    participants no total is opened (``needed``).
+    """
+
+    def __init__(
+        self,
+        inner: Participant | PrivateParticipant,
+        credentials: Credentials,
+        terms: StudyTerms,
+        vault: Vault | None = None,
+    ) -> None:
+        self.name = inner.name
+        self.last_error: Exception | None = None
+        self._inner, self._pipeline, self._terms = inner, inner.pipeline, terms
+        self._identity, self._pins, self._run = (
+            Identity.from_pem(credentials.identity),
+            credentials.pins,
+            credentials.run,
+        )
+        self._vault: Vault = MemoryVault() if vault is None else vault
+        data = self._vault.load()
+        self._state: _State | None = None if data is None else _DECODER.decode(data)
+        self._trusted: dict[str, Statement] | None = None
+
+    @property
+    def labels(self) -> IntArray | None:
+        """The global cluster of each row, in the order of the owner's table. No message carries it."""
+        return self._inner.labels
+
+    @property
+    def local_labels(self) -> IntArray | None:
+        """The local cluster of each row, in the order of the owner's table."""
+        return self._inner.local_labels
+
+    def handle(self, request: Request) -> Reply:
+        """Answer a request, or return a failure: in names and counts only, whatever went wrong."""
+        self.last_error = None
+        try:
+            if isinstance(request, self._in_the_clear):
+                self._check_plain(request)
+                reply = self._inner.handle(request)
+                self.last_error = self._inner.last_error
+                return reply
+            self._pipeline.admit(request, self.handlers)
+            reply = self.handlers[type(request)](self, request)
+            if not isinstance(reply, Failure):
+                return self._pipeline.release(request, reply)
+            self.last_error, failure = self._inner.last_error, reply
+        except IntarsiaError as error:
+            self.last_error = error
+            failure = Failure(error=type(error).__name__, message=with_name(self.name, error))
+        except Exception as error:  # noqa: BLE001  (the text of another library's error may contain values)
+            self.last_error = error
+            message = (
+                f"participant {self.name!r} failed with a {type(error).__name__} while answering {tag_of(request)}"
+            )
+            failure = Failure(error=LocalAlgorithmError.__name__, message=message)
+        return self._pipeline.release_failure(request, failure)
+
+    @property
+    def _in_the_clear(self) -> tuple[type[Request], ...]:
+        """The requests that are answered without masks: local clusters are compared, not added up."""
+        private = isinstance(self._inner, PrivateParticipant)
+        return (AskSketch, KeepLabels) if private else (Describe, Summarize)
+
+    def _check_plain(self, request: Request) -> None:
+        """Raise a ReleaseError if moments of columns with several holders are asked for in the clear."""
+        if isinstance(request, Describe) and request.scale is not None:
+            shared = self._shared()
+            if request.moments_of is None or set(request.moments_of) & shared:
+                raise ReleaseError(
+                    "the study that this participant agreed to asks for moments of columns with several holders as totals "
+                    "only."
+                )
+
+    def _store(self, state: _State, **changes: Any) -> _State:
+        """Change the state, and return it when it is safe."""
+        changed = msgspec.structs.replace(state, **changes) if changes else state
+        self._vault.store(_ENCODER.encode(changed))
+        self._state = changed
+        return changed
+
+    def _keys(self, request: AskKeys) -> Reply:
+        if request.run != self._run:
+            raise ReleaseError("keys were asked for another run than the one that this participant takes part in.")
+        if set(request.names) != set(self._pins):
+            odd = sorted(set(request.names) ^ set(self._pins))
+            raise ReleaseError(
+                f"the coordinator names other participants than this participant agreed to: {quote(odd)}. Hint: a new list "
+                "of keys and a new consent form."
+            )
+        group, state = Group.of(request.run, request.names, request.n_sums), self._state
+        if state is None:
+            secrets = make_secrets(request.n_sums)
+            signed = signed_statement(self._identity, group, self.name, self._inner.columns, secrets)
+            state = self._store(_State(group=group, secrets=secrets, signed=signed))
+        if state.group != group:
+            raise ReleaseError("keys for another number of sums were given in this run, and a run has one set of keys.")
+        signed = state.signed
+        return Keys(statement=signed.statement, signature=signed.signature, public=signed.public)
+
+    def _shares(self, request: AskShares) -> Reply:
+        state = self._begun()
+        keys = {each.name: Signed(each.statement, each.signature, each.public) for each in request.keys}
+        if state.own is not None and keys != state.keys:
+            raise ReleaseError(
+                "shares were given for other keys in this run. Hint: a new run needs a new consent form."
+            )
+        statements = checked_statements(state.group, keys, self._pins)
+        if keys.get(self.name) != state.signed:
+            raise ReleaseError(f"the keys of participant {self.name!r} itself are not those that it gave.")
+        self._check_enough(len(keys), state.group)
+        if state.own is None:
+            boxes, own = split(state.group, self.name, state.secrets, statements)
+            state = self._store(state, keys=keys, boxes=boxes, own=own)
+        self._trusted = statements
+        return Shares(boxes=state.boxes)
+
+    def _masked(self, request: AskMasked) -> Reply:
+        state, digest = self._begun(), sha256(encode(request)).digest()
+        statements = self._statements(state)
+        require(request.index < state.group.n_sums, f"the run has {state.group.n_sums} sums")
+        if (answer := state.answers.get(request.index)) is not None:
+            if answer.digest != digest:
+                raise ReleaseError(f"sum {request.index} was answered in this run, and each sum is answered once.")
+            return Masked(values=np.frombuffer(answer.reply, dtype=np.int64))
+        if state.received and request.boxes != state.received:
+            raise ReleaseError("the participants of a run and their shares cannot change between its sums.")
+        members = self._members(request.boxes)
+        require(set(members) <= set(statements), "shares must come from participants whose keys were told")
+        self._check_enough(len(members), state.group)
+        self._held(state, request.boxes)  # all of them can be read
+        vector, parts = self._vector(request, state, len(members))
+        if isinstance(vector, Failure):
+            return vector
+        context = request.layout.digest()
+        values = masked(vector, state.group, self.name, state.secrets, statements, members, request.index, context)
+        answer = _Answer(digest, values.astype("<i8").tobytes(), self._columns_in(request))
+        answers = {**state.answers, request.index: answer}
+        self._store(state, received=request.boxes, answers=answers, **parts)
+        return Masked(values=values)
+
+    def _unmask(self, request: AskUnmask) -> Reply:
+        state, survivors = self._begun(), tuple(sorted(request.survivors))
+        if request.index not in state.answers:
+            raise ReleaseError(f"sum {request.index} was not answered, so that nothing of it is unmasked.")
+        if state.unmasked.get(request.index, survivors) != survivors:
+            raise ReleaseError(
+                f"sum {request.index} was unmasked for other participants: two totals would tell one participant's part."
+            )
+        self._check_enough(len(survivors), state.group)
+        held, members = self._held(state, state.received), self._members(state.received)
+        left = holders_left(state.group, self._statements(state), members, survivors)
+        columns = state.answers[request.index].columns
+        if few := [name for name in columns if left[name] < self._terms.min_holders]:
+            raise ReleaseError(
+                f"{len(few)} column(s) in sum {request.index} would have fewer than {self._terms.min_holders} holders "
+                f"without the participants that dropped out: {quote(few)}."
+            )
+        shares = shares_for(held, state.group, self.name, members, request.index, survivors)
+        self._store(state, unmasked={**state.unmasked, request.index: survivors})
+        return Unmasked(shares=shares)
+
+    def _begun(self) -> _State:
+        if self._state is None:
+            raise ProtocolError("this participant gave no keys in this run yet")
+        return self._state
+
+    def _statements(self, state: _State) -> dict[str, Statement]:
+        if state.own is None:
+            raise ProtocolError("this participant gave no shares in this run yet")
+        if self._trusted is None:  # after a restart
+            self._trusted = checked_statements(state.group, state.keys, self._pins)
+        return self._trusted
+
+    def _held(self, state: _State, boxes: Mapping[str, bytes]) -> Held:
+        assert state.own is not None
+        return opened_boxes(state.group, self.name, state.secrets, self._statements(state), state.own, boxes)
+
+    def _members(self, boxes: Mapping[str, bytes]) -> tuple[str, ...]:
+        return tuple(sorted((*boxes, self.name)))
+
+    def _check_enough(self, n: int, group: Group) -> None:
+        needed = max(group.threshold, min(self._terms.needed, len(group.names)))
+        if n < needed:
+            raise ReleaseError(
+                f"{n} of {len(group.names)} participants would take part in a sum, and this participant agreed to sums over "
+                f"at least {needed}."
+            )
+
+    def _shared(self) -> set[str]:
+        """Return the own columns that are told in sums: those with enough holders, by what the holders signed."""
+        statements = self._statements(self._begun())
+        n_holders = holders(statements)
+        return {name for name in self._inner.columns if n_holders.get(name, 0) >= self._terms.min_holders}
+
+    def _places(self, request: AskMasked, column_of: Mapping[str, str]) -> IntArray:
+        """Return where the layout has each own feature, −1 for those that stay at home, which it must not have."""
+        shared, space = self._shared(), FeatureSpace(request.layout.features)
+        at_home = [name for name, column in column_of.items() if name in space and column not in shared]
+        if at_home:
+            raise ReleaseError(
+                f"{len(at_home)} feature(s) of columns with fewer than {self._terms.min_holders} holders are in the sum: "
+                f"{quote(at_home)}."
+            )
+        return np.array([space.index([name])[0] if name in space else -1 for name in column_of], dtype=np.intp)
+
+    def _columns_in(self, request: AskMasked) -> tuple[str, ...]:
+        """Return the own columns that the layout of a sum has."""
+        column_of = self._inner.column_of(getattr(request.question, "columns", None))
+        return tuple(sorted({column_of[name] for name in request.layout.features if name in column_of}))
+
+    def _vector(self, request: AskMasked, state: _State, n: int) -> tuple[IntArray | Failure, dict[str, Any]]:
+        """Return the answer to the question as whole numbers, and what changes in the state."""
+        question, layout, inner = request.question, request.layout, self._inner
+        try:
+            if isinstance(inner, PrivateParticipant):
+                require(isinstance(question, AskSums), "a private study has sums with noise only")
+                return self._noisy(request, inner, state.group), {}
+            require(not isinstance(question, AskSums), "sums with noise are not part of the study")
+            column_of = inner.column_of(getattr(question, "columns", None))
+            if isinstance(question, Describe):
+                numbers = {name: name for name in sorted(inner.columns) if name in column_of}
+                require(
+                    question.scale is not None and question.moments_of is None, "a sum needs moments of all columns"
+                )
+                reply = self._at_home(question)
+                if isinstance(reply, Failure):
+                    return reply, {}
+                assert isinstance(reply, Description)
+                assert reply.moments is not None
+                return moments_vector(reply.moments, self._places(request, numbers), layout), {}
+            places = self._places(request, column_of)
+            if isinstance(question, Refine):
+                return self._refined(request, question, places, state, n)
+            assert isinstance(question, Label)
+            centres = self._with_home(question.centres, self._part_of(request, state, 0), places < 0)
+            reply = self._at_home(msgspec.structs.replace(question, centres=centres))
+            if isinstance(reply, Failure):
+                return reply, {}
+            assert isinstance(reply, Labelled)
+            return labels_vector(reply, places, layout, n), {}
+        except OverflowError:
+            raise ProtocolError(_TOO_FAR) from None
+
+    def _at_home(self, question: Request) -> Reply:
+        """Return the answer of this participant, which stays here."""
+        with self._pipeline.at_home():
+            return self._inner.handle(question)
+
+    def _part_of(self, request: AskMasked, state: _State, k: int) -> _Part | None:
+        if not request.came_from or not 0 <= (before := request.came_from[k]) < len(state.parts):
+            return None
+        return state.parts[before]
+
+    def _with_home(self, sent: Centres, before: _Part | None, at_home: BoolArray) -> Centres:
+        """Return the centroids with this participant's own part of the columns that stay at home."""
+        if before is None or before.home.shape != sent.values.shape:
+            return sent
+        values, known = np.where(at_home, before.home, sent.values), np.where(at_home, before.known, sent.known)
+        return msgspec.structs.replace(sent, values=values, known=known)
+
+    def _refined(
+        self, request: AskMasked, question: Refine, places: IntArray, state: _State, n: int
+    ) -> tuple[IntArray | Failure, dict[str, Any]]:
+        at_home, is_next = places < 0, question.round == state.round + 1
+        shape = (request.layout.n_clusters, len(places))
+        fits = len(question.rivals) == request.layout.n_sets and all(
+            each.values.shape == each.known.shape == shape for each in question.rivals
+        )
+        require(fits, "the sets of centroids must fit the layout and the features of this participant")
+        before = [self._part_of(request, state, k) for k in range(len(question.rivals))]
+        sets = [self._with_home(sent, part, at_home) for sent, part in zip(question.rivals, before, strict=True)]
+        asked = list(sets)
+        if question.crosswise and request.merged and is_next:
+            for k, part in enumerate(before):
+                merged = request.merged[k]
+                require(merged.values.shape == merged.counts.shape == shape, "merged centroids must fit the features")
+                if part is not None and part.values.shape == shape:
+                    asked[k] = _without_own(sets[k], part, merged.values, merged.counts, at_home)
+        reply = self._at_home(msgspec.structs.replace(question, rivals=tuple(asked)))
+        if isinstance(reply, Failure):
+            return reply, {}
+        assert isinstance(reply, Refinement)
+        sent = [np.where(each.known, each.values, 0.0) for each in question.rivals]
+        vector = round_vector(reply.refined, sent, places, request.layout, n)
+        parts = []
+        for centres, refined in zip(sets, reply.refined, strict=True):
+            old = MaskedCentroids.of(centres.values, centres.known.astype(np.float64))
+            moved = blend(old, MaskedCentroids.of(refined.values, refined.counts), request.step_size)
+            parts.append(_Part(refined.values, refined.counts, moved.values, moved.seen))
+        return vector, {"round": question.round, "parts": tuple(parts)}
+
+    def _noisy(self, request: AskMasked, inner: PrivateParticipant, group: Group) -> IntArray:
+        """Return sums with this participant's share of the noise: those of ``threshold`` participants are enough."""
+        question, layout, places = request.question, request.layout, self._places(request, inner.column_of())
+        assert isinstance(question, AskSums)
+        self._pipeline.admit(question, inner.handlers)
+        require(bool((layout.units == question.radius).all()), "the units of the sum must be the radius")
+        require(len(question.centres) == layout.n_clusters, "the centroids must fit the layout")
+        return inner.shared_sums(question, group.threshold, len(layout.features), places)
+
+    handlers: ClassVar[dict[type[Request], Callable[[Any, Any], Reply]]] = {
+        AskKeys: _keys,
+        AskShares: _shares,
+        AskMasked: _masked,
+        AskUnmask: _unmask,
+    }
+    """The function that answers each request of secure sums; what is asked in the clear goes to the inner participant."""
+
+
+def _without_own(sent: Centres, part: _Part, merged: FloatArray, counts: FloatArray, at_home: BoolArray) -> Centres:
+    """Return the centroids without this participant's part in them; those of columns at home stay as they are."""
+    own = MaskedCentroids.of(part.values, part.counts)
+    everybody = MaskedCentroids.of(np.where(at_home, own.values, merged), np.where(at_home, own.counts, counts))
+    rest = without_own(everybody, own, MaskedCentroids.of(sent.values, sent.known.astype(np.float64)))
+    return msgspec.structs.replace(sent, values=rest.values)

@@ -1,0 +1,195 @@
+"""The exchanges of secure sums: keys, shares of them, masked sums, and what removes the masks from their total.
+
+The coordinator learns the total over all participants that answered, and nothing of a single one. See
+:mod:`intarsia.privacy.secure` for the protocol, and ``docs/theory/secure-sums.md`` for what each side learns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Annotated, ClassVar
+
+import msgspec
+import numpy as np
+
+from intarsia.protocol.checks import MOST_LETTERS, require
+from intarsia.protocol.describe import Describe
+from intarsia.protocol.facts import Fact
+from intarsia.protocol.label import Label
+from intarsia.protocol.parts import MOST_CENTRES
+from intarsia.protocol.private import AskSums
+from intarsia.protocol.refine import MOST_SETS, Refine
+from intarsia.protocol.terms import StudyTerms
+from intarsia.protocol.wire import Array, Exchange, Part, Reply, Request, pack_array
+
+MOST_PARTICIPANTS = 200
+MOST_SUMS = 64
+_MOST_BYTES = 1 << 20  # of one box or statement
+_MOST_FEATURES = 100_000
+
+UNITS, ROUND, LABELS, NOISY = "units", "round", "labels", "noisy round"
+"""What is summed: moments of columns, refined centroids, sizes and squares, and sums with noise."""
+
+
+class _Secure(Request, frozen=True):
+    """The base class of requests of secure sums. A participant keeps track itself of what it answered to which."""
+
+    is_counted: ClassVar[bool] = False
+
+    def departures(self, terms: StudyTerms) -> Iterator[str]:
+        """The study must have secure sums."""
+        if not terms.secure_sums:
+            yield "secure sums are not part of the study"
+
+
+class AskKeys(_Secure, frozen=True, tag="query.keys"):
+    """Asks a participant for fresh public keys, one for each sum of the run, signed with its own key."""
+
+    run: Annotated[str, Fact("name of the run")]
+    names: Annotated[tuple[str, ...], Fact("names of all participants")]
+    n_sums: Annotated[int, Fact("largest number of sums in the run")]
+
+    def check(self) -> None:
+        """There must be enough participants, and a moderate number of sums."""
+        require(3 <= len(self.names) <= MOST_PARTICIPANTS, f"there must be 3 to {MOST_PARTICIPANTS} participants")
+        require(list(self.names) == sorted(set(self.names)), "names must be different and sorted")
+        require(1 <= self.n_sums <= MOST_SUMS, f"there must be 1 to {MOST_SUMS} sums")
+        require(len(self.run) <= MOST_LETTERS, "the name of the run is too long")
+
+
+class Keys(Reply, frozen=True, tag="reply.keys"):
+    """Public keys and the names of the columns, signed; no number in it depends on rows."""
+
+    statement: Annotated[bytes, Fact("participant, run, names of columns and public keys")]
+    signature: Annotated[bytes, Fact("signature of the statement")]
+    public: Annotated[bytes, Fact("public key of the signature")]
+
+    def check(self) -> None:
+        """The parts must not be too long."""
+        require(max(map(len, (self.statement, self.signature, self.public))) <= _MOST_BYTES, "keys are too long")
+
+
+class SignedKeys(Part, frozen=True):
+    """The keys of one participant, as it signed them."""
+
+    name: Annotated[str, Fact("name of the participant")]
+    statement: Annotated[bytes, Fact("participant, run, names of columns and public keys")]
+    signature: Annotated[bytes, Fact("signature of the statement")]
+    public: Annotated[bytes, Fact("public key of the signature")]
+
+
+class AskShares(_Secure, frozen=True, tag="query.shares"):
+    """Tells a participant the public keys of all, and asks for shares of its own secrets, sealed for each of the others."""
+
+    keys: Annotated[tuple[SignedKeys, ...], Fact("signed keys of all participants")]
+
+    def check(self) -> None:
+        """There must be one set of keys of each participant."""
+        names = [each.name for each in self.keys]
+        require(3 <= len(names) <= MOST_PARTICIPANTS and len(set(names)) == len(names), "keys must be of 3 or more")
+
+
+class Shares(Reply, frozen=True, tag="reply.shares"):
+    """Shares of the participant's secret keys, which only the participant that each is meant for can open."""
+
+    boxes: Annotated[dict[str, bytes], Fact("sealed shares of random keys, by recipient")]
+
+    def check(self) -> None:
+        """The boxes must not be too long."""
+        require(len(self.boxes) <= MOST_PARTICIPANTS, "there are too many boxes")
+        require(max(map(len, self.boxes.values()), default=0) <= _MOST_BYTES, "a box is too long")
+
+
+class Layout(Part, frozen=True):
+    """What each number of a sum stands for, the same for all participants: masks cancel only if all were told the same."""
+
+    what: Annotated[str, Fact("what is summed")]
+    features: Annotated[tuple[str, ...], Fact("features with several holders: no other feature is summed")]
+    n_sets: Annotated[int, Fact("number of sets of centroids")]
+    n_clusters: Annotated[int, Fact("number of clusters")]
+    units: Annotated[Array, Fact("units that sums of each feature are counted in")]
+
+    def check(self) -> None:
+        """The numbers must be in their ranges, and the units positive."""
+        require(self.what in {UNITS, ROUND, LABELS, NOISY}, "the kind of the sum is unknown")
+        require(len(set(self.features)) == len(self.features) <= _MOST_FEATURES, "features must be different")
+        require(1 <= self.n_sets <= MOST_SETS and 1 <= self.n_clusters <= MOST_CENTRES, "there are too many centroids")
+        fits = self.units.shape == (len(self.features),) and self.units.dtype.kind == "f"
+        require(fits and bool((np.isfinite(self.units) & (self.units > 0)).all()), "units must be positive numbers")
+
+    def digest(self) -> bytes:
+        """Return the SHA-256 of the layout, which masks depend on."""
+        return sha256(msgspec.msgpack.encode(self, enc_hook=pack_array)).digest()
+
+
+class Merged(Part, frozen=True):
+    """The mean of all participants' centroids after the last round, and the number of values behind each entry."""
+
+    values: Annotated[Array, Fact("mean over all participants, on this participant's features")]
+    counts: Annotated[Array, Fact("observed values of all participants behind each entry")]
+
+
+class AskMasked(_Secure, frozen=True, tag="query.masked"):
+    """Asks for the answer to a question as one vector of whole numbers, under masks that only the total loses."""
+
+    index: Annotated[int, Fact("number of the sum in the run, from 0")]
+    boxes: Annotated[dict[str, bytes], Fact("sealed shares of the others' random keys, by sender")]
+    layout: Annotated[Layout, Fact("what each number of the sum stands for")]
+    question: Annotated[Describe | Refine | Label | AskSums, Fact("the question")]
+    merged: Annotated[tuple[Merged, ...], Fact("centroids of all after the last round, for crosswise rounds")] = ()
+    came_from: Annotated[tuple[int, ...], Fact("for each set of centroids, its number in the last round")] = ()
+    step_size: Annotated[
+        float, Fact("share of the way that centroids move in a round, for columns that stay at home")
+    ] = 1.0
+
+    def check(self) -> None:
+        """The parts must fit each other."""
+        require(0 <= self.index < MOST_SUMS, f"the number of the sum must be below {MOST_SUMS}")
+        require(len(self.boxes) < MOST_PARTICIPANTS, "there are too many boxes")
+        self.layout.check()
+        kind = {Describe: UNITS, Refine: ROUND, Label: LABELS, AskSums: NOISY}[type(self.question)]
+        require(self.layout.what == kind, "the layout must be that of the question")
+        self.question.check()
+        require(len(self.merged) in {0, self.layout.n_sets}, "there must be one merged set for each set of centroids")
+        require(len(self.came_from) in {0, self.layout.n_sets}, "each set must say where it came from")
+        require(0 < self.step_size <= 1, "the step size must be above 0 and at most 1")
+
+
+class Masked(Reply, frozen=True, tag="reply.masked"):
+    """A vector of whole numbers under masks: alone it is random, whatever the rows are."""
+
+    values: Annotated[Array, Fact("sums over rows, masked; readable only as a total over participants")]
+
+    def check(self) -> None:
+        """It must be one vector of whole numbers."""
+        require(self.values.ndim == 1 and self.values.dtype.kind == "i", "a masked sum must be a vector of integers")
+
+
+class AskUnmask(_Secure, frozen=True, tag="query.unmask"):
+    """Names the participants whose masked sums arrived, and asks for the shares that remove the masks of their total."""
+
+    index: Annotated[int, Fact("number of the sum in the run, from 0")]
+    survivors: Annotated[tuple[str, ...], Fact("participants whose masked sums arrived")]
+
+    def check(self) -> None:
+        """The names must be different."""
+        require(0 <= self.index < MOST_SUMS, f"the number of the sum must be below {MOST_SUMS}")
+        require(len(set(self.survivors)) == len(self.survivors) <= MOST_PARTICIPANTS, "names must be different")
+
+
+class Unmasked(Reply, frozen=True, tag="reply.unmasked"):
+    """Shares of random keys: of the own mask of each survivor, and of the pair key of each participant that dropped out."""
+
+    shares: Annotated[dict[str, bytes], Fact("one share of a random key for each participant")]
+
+    def check(self) -> None:
+        """The shares must be short."""
+        require(len(self.shares) <= MOST_PARTICIPANTS, "there are too many shares")
+        require(max(map(len, self.shares.values()), default=0) <= MOST_LETTERS, "a share is too long")
+
+
+KEYS = Exchange(AskKeys, Keys, title="keys")
+SHARES = Exchange(AskShares, Shares, title="shares of keys")
+MASKED = Exchange(AskMasked, Masked, title="masked sums")
+UNMASK = Exchange(AskUnmask, Unmasked, title="totals")
