@@ -58,6 +58,12 @@ _LEAVES_PRIVATELY = """
 # What would leave: the fields of each message. Names of columns and levels are declared in the study; all numbers are noisy
 # sums over all rows, or follow from them. No message contains a label or a value of a row.
 """
+_LEAVES_MASKED = """
+# What would leave: the fields of each message, and the smallest number of rows behind a number in them. Masked sums are
+# random numbers to whoever sees them alone; only their total over participants can be read. Moments of columns leave in the
+# description only where no other participant has the column. Names of columns and levels of categories leave as well. No
+# message contains a label.
+"""
 _REQUESTS = """
 # What is answered: requests of the study with these settings, each once. All others are refused, before any row is read.
 # Units, levels and K are the same in all requests of a run. A new run needs a new form."""
@@ -125,7 +131,7 @@ def form_of(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]], by:
     requests = terms["requests"]
     words = zip(toml_lines(requests), map(meaning_of_term, requests), strict=True)
     lines += [_REQUESTS, "[requests]", *(f"{line}  # {meaning}" for line, meaning in words)]
-    lines.append(_LEAVES_PRIVATELY if "privacy" in terms else _LEAVES)
+    lines.append(_LEAVES_PRIVATELY if "privacy" in terms else _LEAVES_MASKED if requests["secure_sums"] else _LEAVES)
     for tag, rows in _leaves(terms, messages).items():
         fields = zip(toml_lines(rows), [meaning_of(tag, path) for path in rows], strict=True)
         lines += [f"# {words_of(tag)}", f'[leaves."{tag}"]', *(f"{line}  # {words}" for line, words in fields), ""]
@@ -150,7 +156,7 @@ def _leaves(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]]) -> 
         }
         for message in messages
     }
-    if "privacy" not in terms:
+    if "privacy" not in terms and not terms["requests"]["secure_sums"]:
         fewest = f"at least {terms['release']['min_cluster_size']}"
         for tag, paths in later_fields(terms["method"], stability=bool(terms["requests"]["stability"])).items():
             leaves.setdefault(tag, dict.fromkeys(paths, fewest))
@@ -163,6 +169,7 @@ def keep(kit: Path, form: str, *, is_new_form: bool) -> None:
     if is_new_form and path.exists() and path.read_text(encoding="utf-8") != form:
         with Journal(kit / RELEASES).locked() as journal:
             journal.append({"event": AGREED, "digest": sha256(form.encode()).hexdigest()})
+        secure.forget_runs(kit)
     write_atomically(path, form.encode())
 
 

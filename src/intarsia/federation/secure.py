@@ -14,6 +14,7 @@ the same for all, all have the same list, and each site has found its own key in
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,12 +22,15 @@ from pathlib import Path
 import msgspec
 
 from intarsia._files import lock, open_private, sync_folder, write_atomically
-from intarsia.exceptions import InputError, SettingError, quote
+from intarsia.exceptions import InputError, ReleaseError, SettingError, quote
+from intarsia.federation.algorithms import run_of
 from intarsia.federation.kit_folder import STARTUP, name_of, study_of
 from intarsia.federation.study_file import Study, check_study
+from intarsia.participant.secure import Credentials
 from intarsia.privacy.secure.identity import Identity, digits_of, fingerprint_of, safety_number
 
 KEYS, OWN_KEY = "keys.json", "own_key.json"
+RUNS = "intarsia"  # folder of a kit: what a site keeps of each run
 SAFETY_NUMBER = "safety_number"
 _MAX_BYTES = 1_000_000  # of a list of keys
 
@@ -138,6 +142,31 @@ def own_fingerprint(kit: Path) -> str:
 
 def _fingerprint(kit: Path) -> str:
     return fingerprint_of(Identity.from_pem(own_key(kit)).public)
+
+
+def credentials_of(kit: Path, run: str) -> Credentials:
+    """Return how the participant of a kit proves who it is in a run, and whose keys it trusts; see :func:`keys_of`."""
+    keys, expected = keys_of(kit), run_of(study_of(kit))
+    if keys is None or run != expected:
+        raise ReleaseError(
+            f"the job is of another run ({run}) than the one that this participant agreed to ({expected}). Hint: the study "
+            "and the version of Intarsia must be the same everywhere."
+        )
+    return Credentials(own_key(kit), keys, run)
+
+
+def vault_of(kit: Path, run: str) -> FileVault:
+    """Return the vault of a run in a kit."""
+    return FileVault(kit / RUNS / f"{run}.vault")
+
+
+def forget_runs(kit: Path) -> None:
+    """Forget the secrets of all runs and what was answered in them: after new consent, a new run may begin."""
+    for path in (kit / RUNS).glob("*.vault"):
+        vault = FileVault(path)
+        with vault.locked():
+            vault.forget()
+            shutil.rmtree(path.with_suffix(".replies"), ignore_errors=True)
 
 
 class FileVault:
