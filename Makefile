@@ -27,8 +27,8 @@ $(VENV)/.flare: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cli,flare,private,secure]'
 	@touch $@
 
-federation-demo: $(VENV)/.flare  ## the same hospitals as four processes and a server with certificates of their own, to a report; EPSILON=2 with differential privacy
-	@$(BIN)/python scripts/federation_demo.py $(if $(EPSILON),--epsilon $(EPSILON))
+federation-demo: $(VENV)/.flare  ## the same hospitals as four processes and a server with certificates of their own, to a report; EPSILON=2 with differential privacy, SECURE=1 with secure sums
+	@$(BIN)/python scripts/federation_demo.py $(if $(EPSILON),--epsilon $(EPSILON)) $(if $(SECURE),--secure)
 
 e2e: $(VENV)/.flare  ## federations of real processes, and what happens when one is killed
 	$(BIN)/python -m tests.attempts e2e

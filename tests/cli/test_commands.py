@@ -423,7 +423,7 @@ def test_interrupted_while_it_is_loaded_it_says_so_too(tmp_path):
 
 
 COMMANDS = ("check", "fit", "predict", "explain", "report", "demo", "datasets", "version", "federation", "participant")
-JOINING = ("join-request", "approve", "join", "renew", "certificates")
+JOINING = ("join-request", "approve", "join", "keys", "renew", "certificates")
 SEVERAL = {
     "federation": ("init", "start", "run", "status", "result", *JOINING),
     "participant": ("preview", "renew", "serve", "budget"),

@@ -10,7 +10,7 @@ import typer
 
 from intarsia.cli.console import out, print_json
 from intarsia.cli.kit_options import Json, Kit, become, check_certificates, engine, say, tell
-from intarsia.cli.kits import approve, certificates, init, join, join_request, renew
+from intarsia.cli.kits import approve, certificates, init, join, join_request, keys, renew
 from intarsia.cli.lights import print_lights
 from intarsia.cli.study_folder import MODEL, REPORT
 from intarsia.exceptions import FederationError, SettingError
@@ -41,7 +41,7 @@ def about() -> None:
     """
 
 
-for command in (init, join_request, approve, join, renew, certificates):
+for command in (init, join_request, approve, join, keys, renew, certificates):
     federation.command(command.__name__.replace("_", "-"))(command)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from intarsia.cli.console import err, out, plain
+from intarsia.exceptions import SettingError
 
 Kit = Annotated[Path, typer.Option("--kit", help="Your kit: the folder that was made for you.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -31,6 +33,15 @@ def check_certificates(kit: Path) -> None:
 
     for warning in (*check_lifetimes(kit), *open_to_others(kit)):
         tell(f"Warning: {warning}")
+
+
+def agreed_keys(kit: Path | None, given: Path | None) -> Mapping[str, str] | None:
+    """Return the keys of all participants in a study with secure sums, from ``--keys`` or the kit."""
+    from intarsia.federation.secure import keys_of
+
+    if kit is None and given is not None:
+        raise SettingError("--keys needs a study. Hint: --kit, your kit.")
+    return None if kit is None else keys_of(kit, given)
 
 
 def become(command: list[str], environment: dict[str, str]) -> None:

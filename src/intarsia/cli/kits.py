@@ -1,4 +1,4 @@
-"""Kits and their keys: ``federation init``, ``join-request``, ``approve``, ``join``, ``renew``, ``certificates``."""
+"""Kits and keys: ``federation init``, ``join-request``, ``approve``, ``join``, ``keys``, ``renew``, ``certificates``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ def init(
         bool,
         typer.Option("--keys-stay", help="Make no kits for participants: they create their own keys (join-request)."),
     ] = False,
+    secure: Annotated[
+        bool,
+        typer.Option("--secure", help="Secure sums: write secure_sums = true into study.toml; implies --keys-stay."),
+    ] = False,
 ) -> None:
     """Make the kits: a folder with key, certificate and settings for each participant, the server and the analyst.
 
@@ -33,9 +37,9 @@ def init(
     from intarsia.federation.certificates.keys import certificate_of, fingerprint
     from intarsia.federation.flare.kit import write_kits
     from intarsia.federation.kit_folder import AUTHORITY
-    from intarsia.federation.study_file import read_study
+    from intarsia.federation.study_file import make_secure, read_study
 
-    agreed = read_study(study)
+    agreed = make_secure(study) if secure else read_study(study)
     if warning := check_rules(agreed):
         tell(f"Warning: {warning}")
     kits = write_kits(agreed, output, keys_stay=keys_stay)
@@ -44,8 +48,24 @@ def init(
     root = certificate_of(Authority.read(kits[AUTHORITY]).certificate)
     say(f"fingerprint of the authority: {fingerprint(root.public_key())}")
     say("Give each folder to its owner alone, over a secure channel; README.md in it says what to do.")
-    if keys_stay:
+    if agreed.secure_sums:
+        _say_how_to_join(study, output)
+    elif keys_stay:
         say(f"Send {study.name} to the participants: intarsia federation join-request {study.name} --name …")
+
+
+def _say_how_to_join(study: Path, kits: Path) -> None:
+    """Print what everybody does next in a study with secure sums."""
+    authority = kits / "authority"
+    say(
+        f"""Secure sums: no kits were made for participants. Each makes its own key, so that nobody else can read its part.
+1. Send {study.name} to each participant, which runs: intarsia federation join-request {study.name} --name …
+2. You, for each request: intarsia federation approve NAME.request.pem --authority {authority}
+3. Each participant: intarsia federation join NAME.approved.json -o kit/
+4. You, when all have joined: intarsia federation keys --authority {authority} -o keys.json; send that file to all.
+5. Each participant: intarsia participant preview --kit kit/ --table … --keys keys.json --form consent.toml,
+   and a phone call with the others to compare the safety number on the form."""
+    )
 
 
 def join_request(
@@ -140,6 +160,33 @@ def join(
     say(f"kit of {joined.name}: {joined.kit}, valid until {joined.until:%Y-%m-%d}")
     say(f"fingerprint of the authority: {joined.authority}")
     say(f"The key is now in the kit. Remove {request}: it contains a copy of it.")
+
+
+def keys(
+    authority: AuthorityFolder = Path("kits/authority"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the list.")] = Path("keys.json"),
+) -> None:
+    """Write the list of all participants' keys for a study with secure sums, and print its safety number.
+
+    Example: [bold]intarsia federation keys --authority kits/authority -o keys.json[/]
+    """
+    engine()
+    from intarsia.federation.certificates.authority import Authority
+    from intarsia.federation.kit_folder import study_of
+    from intarsia.federation.secure import check_keys, in_groups, write_keys
+    from intarsia.privacy.secure.identity import safety_number
+
+    study = study_of(authority)
+    if not study.secure_sums:
+        raise SettingError(f"the study {study.name!r} has no secure sums. Hint: intarsia federation init --secure")
+    fingerprints = Authority.read(authority).keys(study)
+    check_keys(fingerprints, study, str(authority))
+    write_keys(output, fingerprints)
+    for name, digits in fingerprints.items():
+        say(f"{name}: {in_groups(digits)}")
+    say(f"safety number: {safety_number(fingerprints)}")
+    say(f"written: {output}. Send it to all participants, for preview and serve: --keys {output.name}")
+    say("Each compares the safety number with the other participants by phone or in person before it agrees.")
 
 
 def renew(kit: Kit, authority: AuthorityFolder = Path("kits/authority")) -> None:

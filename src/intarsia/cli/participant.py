@@ -7,7 +7,7 @@ import inspect
 import json as jsonlib
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
@@ -20,7 +20,7 @@ from rich.table import Table
 
 from intarsia.cli.budget import budget
 from intarsia.cli.console import out, plain, print_json
-from intarsia.cli.kit_options import Json, Kit, become, check_certificates, engine, say, tell
+from intarsia.cli.kit_options import Json, Kit, agreed_keys, become, check_certificates, engine, say, tell
 from intarsia.exceptions import SettingError
 
 if TYPE_CHECKING:
@@ -59,6 +59,10 @@ class Options:
             "--record",
             help="The record of what was told of the table, one for all its studies. Default: beside it, <table>.told.",
         ),
+    ] = None
+    keys: Annotated[
+        Path | None,
+        typer.Option("--keys", help="Secure sums: the list of all participants' keys, from the coordinator."),
     ] = None
     epsilon: Annotated[
         float | None,
@@ -201,7 +205,8 @@ def preview(
     Example: [bold]intarsia participant preview --table data.csv[/]
     """
     settings = options.settings(kit)
-    seen = _preview(settings, *_study_for(kit, clusters, one_shot=one_shot))
+    study, name = _study_for(kit, clusters, one_shot=one_shot)
+    seen = _preview(settings, study, name, agreed_keys(kit, options.keys))
     if json:
         print_json(seen.messages)
     else:
@@ -232,20 +237,23 @@ def serve(
     engine()
     from intarsia.federation.consent import keep
     from intarsia.federation.flare.kit import command_of
+    from intarsia.federation.secure import install_keys
     from intarsia.federation.site import check_record
     from intarsia.federation.site_settings import environment_of, write_settings
 
     settings = options.settings(kit)
     study, name = _study_for(kit)
     check_certificates(kit)
+    keys = agreed_keys(kit, options.keys)
     if study.privacy is None:  # what a private study tells cannot be subtracted
         check_record(name, settings)
     _show_rules(settings)
-    seen = _preview(settings, study, name)
+    seen = _preview(settings, study, name, keys)
     _show_requests(seen)
     for message in seen.messages:
         _show(message)
     keep(kit, _consent(consent, seen), is_new_form=consent is not None)
+    install_keys(kit, keys)
     write_settings(kit / "local", settings)
     tell(f"serving as {name!r}; labels will be in {kit / 'labels.csv'}")
     command, environment = command_of(kit)
@@ -303,10 +311,10 @@ def _study_for(kit: Path | None, clusters: int | None = None, *, one_shot: bool 
     return Study("preview", (NAME, "others"), method, "auto" if clusters is None else clusters), NAME
 
 
-def _preview(settings: LocalSettings, study: Study, name: str) -> Preview:
+def _preview(settings: LocalSettings, study: Study, name: str, keys: Mapping[str, str] | None) -> Preview:
     from intarsia.federation.preview import preview as preview_of
 
-    seen = preview_of(settings, study, name)
+    seen = preview_of(settings, study, name, keys)
     if seen.warning:
         tell(f"Warning: {seen.warning}")
     return seen
@@ -358,6 +366,9 @@ def _show_requests(seen: Preview) -> None:
     if privacy := seen.terms.get("privacy"):
         say(f"privacy: {', '.join(f'{name} = {jsonlib.dumps(value)}' for name, value in privacy.items())}")
         say("Replies are noisy sums. They are not shown here: each answer spends privacy.")
+    if keys := seen.terms.get("keys"):
+        say(f"safety number: {keys['safety_number']}")
+        say("Compare it with the other participants by phone or in person before you agree.")
 
 
 def _show(message: dict[str, Any]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, replace
 from hashlib import sha256
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
 from intarsia.coordinator import Algorithm, FederatedAlgorithm, OneShotAlgorithm
+from intarsia.coordinator.secure import SecureAlgorithm
 from intarsia.exceptions import ProtocolError, ReleaseError, SettingError, quote
 from intarsia.federation.study_file import Study
 from intarsia.privacy.bounds_file import privacy_from
@@ -34,6 +35,11 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
     settings = with_preset(study.method, study.settings, defaults)
     if own := [name for name in ("release", "privacy") if name in settings]:
         raise SettingError(f"{own[0]} must be a table of its own, [{own[0]}], not a setting of the method.")
+    if "secure_sums" in settings:
+        raise SettingError(
+            "secure_sums must stand at the top of the study file, above all tables, not in [settings]: it also decides "
+            "who makes keys."
+        )
     if local := [name for name in _OF_A_PARTICIPANT if name in settings]:
         raise SettingError(
             f"each participant chooses {quote(local)} itself. Hint: intarsia participant serve --{local[0]} …"
@@ -42,9 +48,12 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
         settings["scale"] = None
     if study.privacy is not None:
         settings["privacy"] = study.privacy
+    if study.secure_sums:
+        settings["secure_sums"] = True
     model = estimator_for(study.method, study.n_clusters, settings)
     described = {name: plain(value) for name, value in model.get_params(deep=False).items()}
-    return model.algorithm_for(study.participants), described
+    algorithm = model.algorithm_for(study.participants)
+    return replace(algorithm, quorum=study.needed) if isinstance(algorithm, SecureAlgorithm) else algorithm, described
 
 
 def terms_for(study: Study, name: str) -> StudyTerms:
@@ -53,9 +62,14 @@ def terms_for(study: Study, name: str) -> StudyTerms:
 
 
 def as_json(algorithm: Algorithm) -> dict[str, Any]:
-    """Return an algorithm as its name and its settings, as a job contains it; a private one also says what is declared."""
+    """Return an algorithm as its name and its settings, as a job contains it.
+
+    A private one also says what is declared, and one on secure sums over whom.
+    """
     from intarsia.private.algorithm import PrivateAlgorithm  # which most servers need not load
 
+    if isinstance(algorithm, SecureAlgorithm):
+        return as_json(algorithm.inner) | {"secure": {"min_holders": algorithm.min_holders, "quorum": algorithm.quorum}}
     if isinstance(algorithm, PrivateAlgorithm):
         return as_json(algorithm.inner) | {"privacy": asdict(algorithm.privacy)}
     kind = next((name for name, kind in _KINDS.items() if type(algorithm) is kind), None)
@@ -69,11 +83,37 @@ def as_json(algorithm: Algorithm) -> dict[str, Any]:
     return {"method": kind, "settings": settings}
 
 
-def from_json(description: Any) -> Algorithm:
-    """Return the algorithm that :func:`as_json` described, or raise a ProtocolError: a job may come from anybody."""
+def from_json(description: Any, run: str = "run") -> Algorithm:
+    """Return the algorithm that :func:`as_json` described, or raise a ProtocolError: a job may come from anybody.
+
+    ``run`` is the name of the run (:func:`digest_of`), which keys of secure sums are signed for.
+    """
     described = description if isinstance(description, dict) else {}
+    if not set(described) <= {"method", "settings", "privacy", "secure"}:
+        raise ProtocolError("the job names an unknown algorithm.")
+    algorithm = _in_the_clear(described)
+    if "secure" not in described:
+        return algorithm
+    try:
+        asked = msgspec.convert(described["secure"], _Secure)
+    except msgspec.ValidationError:
+        raise ProtocolError("the job has invalid settings of secure sums.") from None
+    if described["method"] != "federated":
+        raise ProtocolError("the job asks for secure sums of a method that has none.")
+    return SecureAlgorithm(algorithm, asked.min_holders, asked.quorum, run)
+
+
+class _Secure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of secure sums in a job."""
+
+    min_holders: Annotated[int, msgspec.Meta(ge=2, le=200)]
+    quorum: Annotated[int, msgspec.Meta(ge=1, le=200)] | None = None
+
+
+def _in_the_clear(described: dict[str, Any]) -> Algorithm:
+    """Return the algorithm of a job without secure sums."""
     kind, settings = _KINDS.get(str(described.get("method"))), described.get("settings")
-    if kind is None or not isinstance(settings, dict) or not set(described) <= {"method", "settings", "privacy"}:
+    if kind is None or not isinstance(settings, dict):
         raise ProtocolError("the job names an unknown algorithm.")
     try:
         algorithm = kind(**msgspec.structs.asdict(msgspec.convert(settings, _TYPES[kind])))
@@ -104,6 +144,11 @@ def _types_of(kind: type[FederatedAlgorithm | OneShotAlgorithm]) -> type[msgspec
 _TYPES = {kind: _types_of(kind) for kind in _KINDS.values()}
 
 
+def run_of(study: Study) -> str:
+    """Return the name of the run of a study, as the server names it, too."""
+    return digest_of(as_json(algorithm_of(study)[0]), study.participants)
+
+
 def digest_of(description: dict[str, Any], participants: tuple[str, ...]) -> str:
     """Return the name of a run: the same algorithm, settings and participants continue the same run."""
     return sha256(msgspec.json.encode([description, sorted(participants)], order="deterministic")).hexdigest()[:16]
@@ -120,11 +165,16 @@ def forbidden(algorithm: Algorithm, policy: ReleasePolicy) -> str | None:
     if terms.crosswise and terms.max_rounds and not policy.allow_crosswise:
         return "rounds of the study may be crosswise, unless it says refinement = 'plain'. Hint: allow_crosswise."
     try:
-        for request in algorithm.start(("you",)).requests.values():
+        for request in without_secure(algorithm).start(("you",)).requests.values():
             pipeline.admit(request)
     except ReleaseError as error:
         return str(error)
     return None
+
+
+def without_secure(algorithm: Algorithm) -> Algorithm:
+    """Return the algorithm that runs on secure sums, or the algorithm itself if it needs none."""
+    return algorithm.inner if isinstance(algorithm, SecureAlgorithm) else algorithm
 
 
 def rounds_beyond(algorithm: Algorithm, policy: ReleasePolicy) -> str | None:

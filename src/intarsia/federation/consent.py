@@ -1,7 +1,7 @@
 """A participant's consent: a form that lists what would leave, to be read, completed and signed with a name.
 
-Consent is given to exactly these terms: if the study, the columns or the release rules change, it is no longer valid, and
-the changes are named. The completed form is kept in the participant's kit.
+Consent is given to exactly these terms: if the study, the columns, the release rules or, with secure sums, the keys of
+participants change, it is no longer valid, and the changes are named. The completed form is kept in the participant's kit.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from intarsia._files import read_toml, write_atomically
 from intarsia.exceptions import SettingError, quote
+from intarsia.federation import secure
 from intarsia.federation.algorithms import terms_for
 from intarsia.federation.private import listed
 from intarsia.federation.settings_file import as_table
@@ -39,7 +40,9 @@ _TERMS = (
     "release",
     "requests",
     "privacy",  # only in a private study
+    "keys",  # only in a study with secure sums
 )
+_WITH_WORDS = ("requests", "privacy", "keys")
 _LATER_PHASES = {"federated": ("refine", "label"), "one_shot": ("label",)}  # a preview ends before them
 
 _HEAD = f"""# Consent to take part in a study. Nothing leaves before {BY} and {ON} are filled in and the form is given to
@@ -55,6 +58,12 @@ _LEAVES_PRIVATELY = """
 # What would leave: the fields of each message. Names of columns and levels are declared in the study; all numbers are noisy
 # sums over all rows, or follow from them. No message contains a label or a value of a row.
 """
+_LEAVES_MASKED = """
+# What would leave: the fields of each message, and the smallest number of rows behind a number in them. Masked sums are
+# random numbers to whoever sees them alone; only their total over participants can be read. Moments of columns leave in the
+# description only where no other participant has the column. Names of columns and levels of categories leave as well. No
+# message contains a label.
+"""
 _REQUESTS = """
 # What is answered: requests of the study with these settings, each once. All others are refused, before any row is read.
 # Units, levels and K are the same in all requests of a run. A new run needs a new form."""
@@ -67,6 +76,12 @@ _BOUNDS = """
 # taken from the rows: it is known to all participants."""
 _SPENDS = """
 # What each exchange spends, as rho (zCDP); rho adds up. It is debited from the table's ledger before noise is drawn."""
+_KEYS = """
+# Secure sums: the coordinator learns sums over participants, and no part of a single one. They rest on these keys, of which
+# every participant has made its own. Compare safety_number with the other participants by phone or in person (it is no
+# secret, and the coordinator alone does not count): if it is the same for all, nobody has put another key in the place of
+# yours or theirs. All participants must be listed, and nobody else.
+[keys]"""
 _NOISY = "declared or noisy"
 _NO_ROWS = "no rows: names and settings"
 
@@ -81,10 +96,13 @@ def later_fields(method: str, *, stability: bool = False) -> dict[str, list[str]
     }
 
 
-def terms_of(study: Study, name: str, settings: LocalSettings, columns: Iterable[str]) -> dict[str, Any]:
-    """Return the terms that a participant agrees to."""
+def terms_of(
+    study: Study, name: str, settings: LocalSettings, columns: Iterable[str], keys: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the terms that a participant agrees to; ``keys`` are those of all participants, with secure sums."""
     requests = terms_for(study, name)
     own = {} if requests.privacy is None else {"privacy": listed(requests, settings)}
+    own |= {} if keys is None else {"keys": secure.listed(keys)}
     return own | {
         "study": study.name,
         "participant": name,
@@ -103,15 +121,17 @@ def form_of(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]], by:
     """Return the form, as TOML that a person can read; ``messages`` are those of a preview."""
     tables = {name: terms[name] for name in ("settings", "release")}
     lines = [*toml_lines({BY: by, ON: on}), ""]
-    lines += toml_lines({name: value for name, value in terms.items() if name not in {*tables, "requests", "privacy"}})
+    lines += toml_lines({name: value for name, value in terms.items() if name not in {*tables, *_WITH_WORDS}})
     for name, table in tables.items():
         lines += ["", f"[{name}]", *toml_lines(table)]
     if "privacy" in terms:
         lines += _privacy_lines(terms["privacy"])
+    if "keys" in terms:
+        lines += [_KEYS, *toml_lines(terms["keys"])]
     requests = terms["requests"]
     words = zip(toml_lines(requests), map(meaning_of_term, requests), strict=True)
     lines += [_REQUESTS, "[requests]", *(f"{line}  # {meaning}" for line, meaning in words)]
-    lines.append(_LEAVES_PRIVATELY if "privacy" in terms else _LEAVES)
+    lines.append(_LEAVES_PRIVATELY if "privacy" in terms else _LEAVES_MASKED if requests["secure_sums"] else _LEAVES)
     for tag, rows in _leaves(terms, messages).items():
         fields = zip(toml_lines(rows), [meaning_of(tag, path) for path in rows], strict=True)
         lines += [f"# {words_of(tag)}", f'[leaves."{tag}"]', *(f"{line}  # {words}" for line, words in fields), ""]
@@ -136,7 +156,7 @@ def _leaves(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]]) -> 
         }
         for message in messages
     }
-    if "privacy" not in terms:
+    if "privacy" not in terms and not terms["requests"]["secure_sums"]:
         fewest = f"at least {terms['release']['min_cluster_size']}"
         for tag, paths in later_fields(terms["method"], stability=bool(terms["requests"]["stability"])).items():
             leaves.setdefault(tag, dict.fromkeys(paths, fewest))
@@ -149,6 +169,7 @@ def keep(kit: Path, form: str, *, is_new_form: bool) -> None:
     if is_new_form and path.exists() and path.read_text(encoding="utf-8") != form:
         with Journal(kit / RELEASES).locked() as journal:
             journal.append({"event": AGREED, "digest": sha256(form.encode()).hexdigest()})
+        secure.forget_runs(kit)
     write_atomically(path, form.encode())
 
 

@@ -20,6 +20,15 @@ _PRIVATE = """data.csv.budget   beside the table: what all studies spent of its 
                   intarsia participant budget kit/ shows them.
 """
 
+_SECURE = """keys.json         the fingerprints of all participants' keys, as agreed.
+own_key.json      the fingerprint of this kit's key, which was made here by join-request.
+intarsia/         holds secrets of each run (*.vault): a restarted site answers as before. They never leave.
+"""
+
+_LIST_OF_KEYS = (
+    "    intarsia federation keys --authority authority/ -o keys.json     once all participants were approved\n"
+)
+
 _TEXTS = {
     SERVER: """# The server of the study {study!r}
 
@@ -53,7 +62,7 @@ running machine needs it. Take it off the network once the kits are made; you ne
 
     intarsia federation approve NAME.request.pem --authority authority/ [--again]
     intarsia federation renew --kit server/ --authority authority/
-
+{list_of_keys}
 {keep}
 approved.json     the certificates that it has signed: fingerprints of keys, and expiry dates.
 """,
@@ -64,15 +73,15 @@ Where: on the machine of {name!r} that can read its table, in any folder, here c
 {keep}
 Firewall: allow outgoing TCP connections to {host}, port {port}. Nothing comes in: it listens only to itself (127.0.0.1).
 
-    intarsia participant preview --kit kit/ --table data.csv     show what would leave, without any network
-    intarsia participant serve --kit kit/ --table data.csv       take part
+    intarsia participant preview --kit kit/ --table data.csv{keys}     show what would leave, without any network
+    intarsia participant serve --kit kit/ --table data.csv{keys}       take part
 
 labels.csv        written at the end of a run: the cluster of every row. It never leaves.
 labels/           the labels of each run, by its name: a later run overwrites labels.csv, but no file here.
 releases.jsonl    every message that left: its fields, how few rows are behind them, size, digest. It also counts the
                   requests that were answered: keep it as long as the study lasts.
 consent.toml      what was agreed to, by whom and when.
-{private}local/            what this participant allows; intarsia.toml has its release rules. No job can change them.
+{private}{secure}local/            what this participant allows; intarsia.toml has its release rules. No job can change them.
 """,
 }
 
@@ -82,8 +91,8 @@ def write_readme(kit: Path, study: Study, name: str) -> None:
     kind, folder = (name, f"{name}/") if name in _TEXTS else ("participant", "kit/")
     owner = {"participant": repr(name), AUTHORITY: "its keeper"}.get(kind, f"whoever runs the {name}")
     keep = _KEEP.format(owner=owner, folder=folder)
-    private = "" if study.privacy is None else _PRIVATE
-    text = _TEXTS[kind].format(
-        study=study.name, host=study.host, port=study.port, name=name, keep=keep, private=private
-    )
+    parts = {"private": _PRIVATE if study.privacy is not None else ""}
+    secure = {"secure": _SECURE, "keys": " --keys keys.json", "list_of_keys": _LIST_OF_KEYS}
+    parts |= secure if study.secure_sums else dict.fromkeys(secure, "")
+    text = _TEXTS[kind].format(study=study.name, host=study.host, port=study.port, name=name, keep=keep, **parts)
     (kit / "README.md").write_text(text, encoding="utf-8")

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from intarsia.exceptions import IntarsiaError, ReleaseError
 from intarsia.federation import private
-from intarsia.federation.algorithms import algorithm_of, forbidden, rounds_beyond
+from intarsia.federation.algorithms import algorithm_of, forbidden, rounds_beyond, without_secure
 from intarsia.federation.consent import terms_of
+from intarsia.federation.private import without_values
 from intarsia.federation.site import open_rows, participant_of
 from intarsia.federation.site_settings import LocalSettings
 from intarsia.federation.study_file import Study
 from intarsia.participant.private import PrivateParticipant
-from intarsia.protocol import Failure, Reply, StudyTerms, encode, tag_of
+from intarsia.protocol import AskKeys, AskMasked, AskShares, AskUnmask, Failure, Reply, encode, tag_of
 from intarsia.protocol.catalogue import account_of
 from intarsia.runtime.drive import exception_of
 
+_MASKED = (AskKeys, AskShares, AskMasked, AskUnmask)
 _PREVIEWED = {"query.describe", "query.summarize"}  # later requests depend on the other participants
 
 
@@ -29,10 +32,11 @@ class Preview(NamedTuple):
     warning: str | None
 
 
-def preview(settings: LocalSettings, study: Study, name: str) -> Preview:
+def preview(settings: LocalSettings, study: Study, name: str, keys: Mapping[str, str] | None = None) -> Preview:
     """Answer the first requests of a study, as if nobody else took part; in a run, units are those of all participants.
 
-    In a private study nothing is answered: the messages have no values.
+    In a private study nothing is answered: the messages have no values. ``keys`` are those of all participants, with
+    secure sums.
 
     Raises
     ------
@@ -43,10 +47,15 @@ def preview(settings: LocalSettings, study: Study, name: str) -> Preview:
     if why := forbidden(algorithm, settings.release):
         raise ReleaseError(f"your release rules forbid what the study asks for: {why} Hint: nothing has left.")
     opened = open_rows(name, settings)
+    masked = without_values(_MASKED) if study.secure_sums else []
+    algorithm = without_secure(algorithm)  # what is summed is answered under masks, which nobody could read here
     participant = participant_of(settings, opened, terms=algorithm.terms(name))
+    agreed = terms_of(study, name, settings, opened.columns, keys)
     if isinstance(participant, PrivateParticipant):
-        return _private(participant, algorithm.terms(name), settings, terms_of(study, name, settings, opened.columns))
-    messages: list[dict[str, Any]] = []
+        noisy = private.messages(0 if study.secure_sums else algorithm.terms(name).noisy_rounds)
+        warning = " ".join(private.remarks(participant, algorithm.terms(name), settings))
+        return Preview(agreed, [*masked, *noisy], warning or None)  # each answer would spend privacy
+    messages = masked
     step = algorithm.start((name,))
     while step.result is None and tag_of(step.requests[name]) in _PREVIEWED:
         reply = participant.handle(step.requests[name])
@@ -57,16 +66,7 @@ def preview(settings: LocalSettings, study: Study, name: str) -> Preview:
             step = algorithm.advance(step.state, {name: reply})
         except IntarsiaError:
             break  # one participant alone may be too few for the next step
-    warning = rounds_beyond(algorithm, settings.release)
-    return Preview(terms_of(study, name, settings, opened.columns), messages, warning)
-
-
-def _private(
-    participant: PrivateParticipant, terms: StudyTerms, settings: LocalSettings, agreed: dict[str, Any]
-) -> Preview:
-    """Return what a private study would ask; nothing is answered, because each answer spends privacy."""
-    warning = " ".join(private.remarks(participant, terms, settings))
-    return Preview(agreed, private.messages(terms.noisy_rounds), warning or None)
+    return Preview(agreed, messages, rounds_beyond(algorithm, settings.release))
 
 
 def _as_json(reply: Reply) -> dict[str, Any]:

@@ -90,7 +90,11 @@ def listed(terms: StudyTerms, settings: LocalSettings) -> dict[str, Any]:
 
 def messages(rounds: int) -> list[dict[str, Any]]:
     """Return the kinds of replies of a private study and their fields, without values: an example would cost privacy."""
-    asked: Sequence[type] = (AskSketch, *((AskSums,) if rounds else ()), KeepLabels)
+    return without_values((AskSketch, *((AskSums,) if rounds else ()), KeepLabels))
+
+
+def without_values(asked: Sequence[type]) -> list[dict[str, Any]]:
+    """Return the kinds of replies to these requests and their fields, without values."""
     replies = [exchange.reply for exchange in exchanges() if exchange.request in asked]
     return [
         {

@@ -4,8 +4,9 @@ The study in the kit says which requests are answered.
 
 In the kit are ``labels.csv`` (of the latest run; those of every run in ``labels/``), ``releases.jsonl`` (the journal of what
 left) and, in ``intarsia/``, the request that a later one refers to, and the replies of each run: the same request gets the
-same reply after a restart. Beside the table is the record of what was told of it (:mod:`intarsia.privacy.record`), or, in a
-private study, the ledger of what was spent on it (:mod:`intarsia.privacy.ledger`).
+same reply after a restart. With secure sums, secrets of the run are there, too. Beside the table is the record of what was
+told of it (:mod:`intarsia.privacy.record`), or, in a private study, the ledger of what was spent on it
+(:mod:`intarsia.privacy.ledger`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 from intarsia._files import write_atomically
@@ -20,14 +22,17 @@ from intarsia.exceptions import LocalAlgorithmError, ProtocolError, ReleaseError
 from intarsia.federation.algorithms import terms_for
 from intarsia.federation.kit_folder import study_of
 from intarsia.federation.private import Place, private_participant
+from intarsia.federation.secure import RUNS, credentials_of, vault_of
 from intarsia.federation.site_settings import LocalSettings, read_settings
 from intarsia.participant import Participant
 from intarsia.participant.private import PrivateParticipant
 from intarsia.participant.registry import clusterer_from_text
+from intarsia.participant.secure import SecureParticipant
 from intarsia.privacy.journal import Journal, digest_of
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.record import Record
 from intarsia.protocol import (
+    AskMasked,
     Assign,
     Failure,
     KeepLabels,
@@ -134,25 +139,38 @@ class Site:
         if not _RUN.fullmatch(run):
             raise ProtocolError("the job does not name its run.")
         self._label_files = (kit / LABELS_OF_RUNS / f"{run}.csv", kit / LABELS)  # no other run overwrites the first
-        self._last_summarize = kit / "intarsia" / f"{run}.summarize"
+        self._last_summarize = kit / RUNS / f"{run}.summarize"
         self._last_summarize.parent.mkdir(exist_ok=True)
-        self._replies = kit / "intarsia" / f"{run}.replies"
+        self._replies = kit / RUNS / f"{run}.replies"
         self._journal = _SiteJournal(kit / RELEASES, max_bytes)
         study, settings = study_of(kit), read_settings(kit / "local")
         terms = terms_for(study, name)
+        self._vault = vault_of(kit, run) if study.secure_sums else None
+        credentials = credentials_of(kit, run) if study.secure_sums else None  # before a row is read
         with _one_error() if terms is not None and terms.privacy is not None else nullcontext():
             opened = open_rows(name, settings)
-            self._participant = participant_of(settings, opened, self._journal, terms, Place(study.name, run))
+            inner = participant_of(settings, opened, self._journal, terms, Place(study.name, run))
+        self._participant: Participant | PrivateParticipant | SecureParticipant = inner
+        self._secure = (
+            None if credentials is None else partial(SecureParticipant, inner, credentials, terms, self._vault)
+        )
         self._ids = opened.ids
         self._summarized = False
 
     @property
-    def last_error(self) -> Exception | None:
+    def last_error(self) -> BaseException | None:
         """The exception behind the latest failure of the participant; it stays here."""
         return self._participant.last_error
 
     def answer(self, data: bytes) -> Reply:
         """Return the reply to an encoded request; a failure if it is not a request."""
+        if self._vault is None or self._secure is None:
+            return self._answer(data)
+        with self._vault.locked():
+            self._participant = self._secure()  # a job of the same run in another process may have answered since
+            return self._answer(data)
+
+    def _answer(self, data: bytes) -> Reply:
         try:
             request = decode_request(data)
         except ProtocolError as error:
@@ -199,7 +217,8 @@ class Site:
             write_atomically(self._last_summarize, encode(request), secret=True)
             self._summarized = True
         labels = self._participant.labels
-        if isinstance(request, Label | Assign | KeepLabels) and labels is not None:
+        question = request.question if isinstance(request, AskMasked) else request
+        if isinstance(question, Label | Assign | KeepLabels) and labels is not None:
             for path in self._label_files:
                 path.parent.mkdir(exist_ok=True)
                 write_labels(path, {"cluster": labels}, self._ids)

@@ -8,6 +8,7 @@
     n_clusters = 2                  # or "auto"
     quorum = 2                      # replies that are enough; default: from all participants
     deadline = 600                  # seconds that one exchange may take
+    secure_sums = true              # the coordinator learns sums over participants only; participants make their own keys
 
     [server]
     host = "coordinator.example.org"
@@ -34,6 +35,7 @@ from typing import Any
 
 import msgspec
 
+from intarsia._files import read_toml, write_atomically
 from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.exceptions import SettingError, quote
 from intarsia.federation.settings_file import DEFAULT, read_settings_file
@@ -43,7 +45,8 @@ from intarsia.privacy.policy import ReleasePolicy
 METHODS = ("federated", "one_shot")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")  # it becomes a name in a certificate, and a folder
 _HOST = re.compile(r"[A-Za-z0-9.:-]{1,63}")
-_RESERVED = {"server", "analyst", "authority"}
+_RESERVED = {"server", "analyst", "authority", "safety_number"}  # the last is a line of consent forms, beside names
+_FEWEST, _MOST = 3, 200  # participants of a secure sum
 
 
 class Server(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,6 +69,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quorum: int | None = None
     release: ReleasePolicy = ReleasePolicy()
     privacy: DifferentialPrivacy | None = None
+    secure_sums: bool = False
 
     @property
     def host(self) -> str:
@@ -96,11 +100,28 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_study(path: Path) -> Study:
     """Read and check ``study.toml``."""
     study = read_settings_file(path, Study, privacy=privacy_from)
-    _check(study)
+    check_study(study)
     return study
 
 
-def _check(study: Study) -> None:
+def make_secure(path: Path) -> Study:
+    """Return the study of a file with secure sums; the file says so from now on, because all participants read it."""
+    study = msgspec.structs.replace(read_study(path), secure_sums=True)
+    check_study(study)
+    if "secure_sums" not in (table := read_toml(path)):
+        write_atomically(path, b"secure_sums = true\n" + path.read_bytes())
+    elif not table["secure_sums"]:
+        raise SettingError(f"{path} says secure_sums = false. Hint: change that line, or do without --secure.")
+    return study
+
+
+def smallest_quorum(n: int) -> int:
+    """Return how many of ``n`` participants must answer for a secure sum to be opened: more than two thirds."""
+    return 2 * n // 3 + 1
+
+
+def check_study(study: Study) -> None:
+    """Raise a SettingError that says what is wrong with a study."""
     names = study.participants
     invalid = [name for name in (study.name, *names) if not _NAME.fullmatch(name) or name in _RESERVED]
     if invalid:
@@ -126,5 +147,26 @@ def _check(study: Study) -> None:
             "[privacy] declares no columns, which differential privacy needs and must not take from data. Hint: "
             "[privacy.bounds] with lines such as age = [0, 110], and [privacy.levels] with sex = ['f', 'm']."
         )
+    if study.secure_sums:
+        _check_secure(study)
     if not 1 <= study.port <= 65_535 or study.deadline < 1:
         raise SettingError("port must be from 1 to 65535, and deadline at least 1 second.")
+
+
+def _check_secure(study: Study) -> None:
+    n = len(study.participants)
+    if not _FEWEST <= n <= _MOST:
+        raise SettingError(
+            f"secure_sums needs {_FEWEST} to {_MOST} participants: in a sum over two, each can compute the other's part. "
+            f"Got {n}."
+        )
+    if study.method != "federated":
+        raise SettingError(
+            "secure_sums needs method = 'federated': the one-shot method compares local summaries, and only sums can be "
+            "secure. Hint: for a private method with one round, use secure_sums with [privacy] rounds = 1."
+        )
+    if study.needed < (least := smallest_quorum(n)):
+        raise SettingError(
+            f"quorum must be at least {least} of {n} with secure_sums: fewer participants cannot open a sum, so that the "
+            f"coordinator cannot open two that overlap. Got {study.needed}."
+        )

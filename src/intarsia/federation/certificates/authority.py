@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from intarsia._files import write_atomically
-from intarsia.exceptions import FederationError, InputError, SettingError
+from intarsia.exceptions import FederationError, InputError, SettingError, quote
 from intarsia.federation.certificates.keys import (
     KeyPair,
     Period,
@@ -27,6 +27,7 @@ from intarsia.federation.certificates.keys import (
 )
 from intarsia.federation.kit_folder import ANALYST, ROOT, SERVER, STARTUP, Credentials, install, name_of
 from intarsia.federation.study_file import Study
+from intarsia.privacy.secure.identity import digits_of
 
 CERTIFICATE = "authority.crt"
 LIFETIME = timedelta(days=365 * 2)
@@ -36,10 +37,11 @@ _KEY, _APPROVED = "authority.key", "approved.json"
 
 
 class Signed(msgspec.Struct, frozen=True):
-    """The last certificate signed for a name: the key's fingerprint, and the expiry date."""
+    """The last certificate signed for a name: the key's fingerprint, the expiry date, and whether its owner made the key."""
 
     fingerprint: str
     until: str
+    requested: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ class Authority:
         """Write the list of certificates that were signed."""
         write_atomically(folder / _APPROVED, msgspec.json.format(msgspec.json.encode(self.signed)) + b"\n")
 
-    def sign(self, study: Study, name: str, public: Any, lifetime: timedelta = LIFETIME) -> bytes:
+    def sign(
+        self, study: Study, name: str, public: Any, lifetime: timedelta = LIFETIME, *, requested: bool = False
+    ) -> bytes:
         """Return a certificate for a public key. All names in it come from the study, none from a request."""
         root, now = certificate_of(self.certificate), datetime.now(UTC)
         if end_of(root) <= now:
@@ -89,13 +93,23 @@ class Authority:
                 "a new authority and new kits."
             )
         period = Period(max(now - _SKEW, root.not_valid_before_utc), min(now + lifetime, end_of(root)))
-        self.signed[name] = Signed(fingerprint(public), f"{period.end:%Y-%m-%d}")
+        self.signed[name] = Signed(fingerprint(public), f"{period.end:%Y-%m-%d}", requested)
         return issue(_subject(study, name), public, root.subject, self.pair.private, period)
 
     def credentials(self, study: Study, name: str, lifetime: timedelta = LIFETIME) -> Credentials:
         """Create a key pair and sign it."""
         pair = KeyPair.create()
         return Credentials(pair.pem, self.sign(study, name, pair.public, lifetime), self.certificate)
+
+    def keys(self, study: Study) -> dict[str, str]:
+        """Return the digits of all participants' fingerprints, or raise an error that names who has no key of its own."""
+        missing = [name for name in study.participants if name not in self.signed or not self.signed[name].requested]
+        if missing:
+            raise FederationError(
+                f"{len(missing)} participant(s) were not approved with keys of their own yet: {quote(missing, 20)}. Hint: "
+                "intarsia federation join-request there, then approve here."
+            )
+        return {name: digits_of(name, self.signed[name].fingerprint) for name in sorted(study.participants)}
 
 
 def _subject(study: Study, name: str) -> Subject:

@@ -39,6 +39,7 @@ from intarsia.federation.certificates.keys import (
     same_fingerprint,
 )
 from intarsia.federation.kit_folder import Credentials, install, name_of, study_of, write_study
+from intarsia.federation.secure import record_own_key
 from intarsia.federation.study_file import Study
 
 MakeKit = Callable[[Path, Study, str, Credentials], None]
@@ -115,7 +116,7 @@ def read_request(path: Path, study: Study, authority: Authority, *, again: bool 
 
 def approve(enrolment: Enrolment, study: Study, folder: Path, authority: Authority, target: Path) -> datetime:
     """Sign a request, record it in the authority's folder, write the reply, and return the expiry date."""
-    certificate = authority.sign(study, enrolment.name, enrolment.public)
+    certificate = authority.sign(study, enrolment.name, enrolment.public, requested=True)
     authority.write_signed(folder)
     reply = Approval(enrolment.name, study, certificate.decode(), authority.certificate.decode())
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -156,6 +157,8 @@ def join(reply: Path, request: Path, kit: Path, make_kit: MakeKit, authority: st
         install(kit, credentials)
     else:
         make_kit(kit, approval.study, approval.name, credentials)
+    if approval.study.secure_sums:
+        record_own_key(kit)  # the key comes from the folder of join-request, not from the coordinator
     return Joined(kit, approval.name, end_of(certificate_of(credentials.certificate)), seen)
 
 

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from intarsia.exceptions import InputError
+from intarsia.federation.secure import in_groups
 
 KEY_SIZE = 2048  # bits; the engine's messages reserve space for signatures of exactly this length
 _MAX_BYTES = 100_000  # of a file with a key or certificates
@@ -68,8 +69,7 @@ class KeyPair:
 def fingerprint(public: Any) -> str:
     """Return the SHA-256 of a public key in groups of four digits, which two people can compare on the phone."""
     written = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    digest = sha256(written).hexdigest()
-    return " ".join(digest[i : i + 4] for i in range(0, 64, 4))
+    return in_groups(sha256(written).hexdigest())
 
 
 def same_fingerprint(one: str, other: str) -> bool:

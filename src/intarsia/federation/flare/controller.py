@@ -139,10 +139,11 @@ class Coordinating(Controller):
         return code is not None and code not in _UNREACHABLE
 
     def _run(self, transcripts: Path, out: Path, context: tuple[FLContext, Signal]) -> None:
-        algorithm, recorder = from_json(self._algorithm), Recorder()
+        run, recorder = digest_of(self._algorithm, self._participants), Recorder()
+        algorithm = from_json(self._algorithm, run)
         self._runtime = FlareRuntime(self, self._participants, self._deadline, context, self._presence)
         transcripts.mkdir(exist_ok=True)
-        with Transcript(transcripts / digest_of(self._algorithm, self._participants)) as transcript:
+        with Transcript(transcripts / run) as transcript:
             try:
                 outcome = drive(algorithm, self._runtime, recorder, transcript, self._quorum)
             finally:

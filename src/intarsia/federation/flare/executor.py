@@ -63,7 +63,7 @@ class Answering(Executor):
         Journal(kit / RELEASES).write_reply(failure, None)
         return failure
 
-    def _log_cause(self, fl_ctx: FLContext, error: Exception | None) -> None:
+    def _log_cause(self, fl_ctx: FLContext, error: BaseException | None) -> None:
         """Write why the participant answered with a failure to the site's own log, if it did."""
         if error is not None:
             text = "".join(format_exception(error))

@@ -52,14 +52,14 @@ _START_SCRIPTS = (
 def write_kits(study: Study, folder: Path, *, keys_stay: bool = False) -> dict[str, Path]:
     """Make a kit for the server, the analyst and each participant, and the authority that signed them; return their paths.
 
-    With ``keys_stay`` there are no kits for participants: they create their own keys and make a request
-    (:mod:`intarsia.federation.certificates.enrolment`).
+    With ``keys_stay``, and in a study with secure sums, there are no kits for participants: they create their own keys and
+    make a request (:mod:`intarsia.federation.certificates.enrolment`).
     """
     if folder.exists():
         raise SettingError(f"{folder} already exists. Hint: use another --output; kits are made once.")
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    names = (SERVER, ANALYST, *(() if keys_stay else study.participants))
+    names = (SERVER, ANALYST, *(() if keys_stay or study.secure_sums else study.participants))
     from intarsia.federation.certificates.authority import Authority  # only whoever makes kits needs cryptography
 
     authority = Authority.create(study.name)
