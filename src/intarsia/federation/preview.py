@@ -42,10 +42,11 @@ def preview(settings: LocalSettings, study: Study, name: str) -> Preview:
     algorithm, _ = algorithm_of(study)
     if why := forbidden(algorithm, settings.release):
         raise ReleaseError(f"your release rules forbid what the study asks for: {why} Hint: nothing has left.")
-    opened = open_rows(name, settings)
-    participant = participant_of(settings, opened, terms=algorithm.terms(name))
+    terms = algorithm.terms(name)
+    opened = open_rows(name, settings, terms)
+    participant = participant_of(settings, opened, terms=terms)
     if isinstance(participant, PrivateParticipant):
-        return _private(participant, algorithm.terms(name), settings, terms_of(study, name, settings, opened.columns))
+        return _private(participant, terms, settings, terms_of(study, name, settings, opened.columns))
     messages: list[dict[str, Any]] = []
     step = algorithm.start((name,))
     while step.result is None and tag_of(step.requests[name]) in _PREVIEWED:
