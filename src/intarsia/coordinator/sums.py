@@ -24,6 +24,7 @@ from intarsia.core.alignment import movement
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent
 from intarsia.core.features import indicators
+from intarsia.core.fixed_point import GRAIN
 from intarsia.core.types import IntArray
 from intarsia.core.units import choose_units, pool
 from intarsia.exceptions import ProtocolError
@@ -32,6 +33,8 @@ from intarsia.protocol.secure import LABELS, ROUND, UNITS, Layout, Merged
 from intarsia.protocol.totals import total_labels, total_moments, total_rounds
 from intarsia.results.outcome import Outcome, RoundInfo
 from intarsia.results.secure import SecureTotals
+
+_AT_REST = 16 * GRAIN
 
 
 @dataclass(frozen=True)
@@ -230,4 +233,5 @@ def _movement(old: MaskedCentroids, new: MaskedCentroids, extent: Extent, index:
         return MaskedCentroids(centroids.values[:, index], centroids.counts[:, index])
 
     low, high = (side[index] for side in extent)
-    return movement(part(old), part(new), Extent(low, high))
+    moved = movement(part(old), part(new), Extent(low, high))
+    return moved if moved > _AT_REST else 0.0  # whole grains are not moved by less

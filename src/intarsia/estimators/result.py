@@ -108,18 +108,10 @@ class ClusteringResult:
 
     @property
     def sizes(self) -> dict[Hashable, IntArray]:
-        """By participant, the number of its rows in each cluster.
-
-        With secure sums only the owner of all tables knows it, by its labels; elsewhere it is that of the first summaries.
-        """
+        """By participant, the number of its rows in each cluster; with secure sums, only its labels tell."""
         told = {key: np.asarray(self.outcome.sizes[name]) for name, key in self.keys.items()}
-        if self.outcome.secure is None:
-            return told
-        return {key: self._counted(key) if key in self.labels else sizes for key, sizes in told.items()}
-
-    def _counted(self, key: Hashable) -> IntArray:
-        labels = self.labels[key]
-        return np.bincount(labels[labels >= 0], minlength=self.n_clusters)
+        labels = {} if self.outcome.secure is None else self.labels
+        return told | {key: np.bincount(each[each >= 0], minlength=self.n_clusters) for key, each in labels.items()}
 
     @property
     def units(self) -> str | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import numpy as np
 
 from intarsia.core.centroids import MaskedCentroids
+from intarsia.core.features import indicators
 from intarsia.core.mixture import Mixture
 from intarsia.core.types import IntArray
 from intarsia.core.units import Statistics
@@ -24,6 +27,12 @@ def moments_of(s: Statistics, features: IntArray | slice = slice(None)) -> Momen
     low, high, quantiles = (None if part is None else part[..., features] for part in (s.low, s.high, s.quantiles))
     count, mean, m2 = s.count[features], s.mean[features], s.m2[features]
     return Moments(count=count, mean=mean, m2=m2, low=low, high=high, quantiles=quantiles)
+
+
+def columns_behind(numbers: Iterable[str], levels: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the column behind each feature of a table with these columns, in the order of the features."""
+    of_levels = {name: column for column, each in levels.items() for name in indicators({column: each})}
+    return dict(sorted((of_levels | {name: name for name in numbers}).items()))
 
 
 def with_name(name: str, error: IntarsiaError) -> str:

@@ -33,7 +33,7 @@ from intarsia.exceptions import (
 from intarsia.participant.choose_k import Chosen, choose_labels, highest_silhouette
 from intarsia.participant.clusterers import BuiltInKMeans, check_in_memory, clusterer_for
 from intarsia.participant.halves import in_halves, wholes
-from intarsia.participant.messages import mixture_of, moments_of, with_name
+from intarsia.participant.messages import columns_behind, mixture_of, moments_of, with_name
 from intarsia.participant.refine import CentroidSet, Round, labelled_by_nearest, refine_sets
 from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units, own_moments, units_of
 from intarsia.participant.stability import local_stability, nearest_and_told
@@ -125,16 +125,9 @@ class Participant:
             return None
         return self._table.in_given_order(np.maximum(self._summarized.shown, -1))
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of all columns that may leave, sorted."""
-        return tuple(sorted((*self._table.names, *self._table.levels)))
-
     def column_of(self, columns: Columns | None = None) -> dict[str, str]:
         """Return the column behind each feature, in the order of the features; ``columns`` may have more levels."""
-        levels = self._table.levels if columns is None else columns.levels
-        several = {name: column for column in levels for name in indicators({column: levels[column]})}
-        return dict(sorted((several | {name: name for name in self._table.names}).items()))
+        return columns_behind(self._table.names, self._levels(columns))
 
     def handle(self, request: Request) -> Reply:
         """Answer a request, or return a failure: in names and counts only, whatever went wrong."""
@@ -190,12 +183,9 @@ class Participant:
     def _describe(self, request: Describe, rows: HeldRows) -> Reply:
         table, moments = self._table, None
         if request.scale is not None:
-            numbers = FeatureSpace(rows.names).index(table.names)
-            moments = moments_of(rows.statistics(request.scale), numbers)
+            moments = moments_of(rows.statistics(request.scale), FeatureSpace(rows.names).index(table.names))
             if request.moments_of is not None:  # those of the other columns are told as totals
-                moments = moments.only(
-                    FeatureSpace(table.names).mask([n for n in request.moments_of if n in table.names])
-                )
+                moments = moments.only(np.isin(table.names, request.moments_of))
         return Description(features=table.names, levels=table.levels, n_rows=len(table), moments=moments)
 
     def _summarize(self, request: Summarize, rows: HeldRows) -> Reply:
@@ -209,9 +199,10 @@ class Participant:
             self._clustered = {key: self._cluster(clustered, units, request)}
         fit, (_, clarity, tried) = self._clustered[key]
         told, half_of = self._settled(clustered, fit, request)
-        sums = told_sums(rows, told, len(half_of))
-        sizes, categories = sums.sizes, self._categories(rows.names)
-        clusters = Clustered(rows, told.rows, sizes, sums.means, sums.means, rows.names, categories, told.columns)
+        sizes, means, _ = sums = told_sums(rows, told, len(half_of))
+        clusters = Clustered(
+            rows, told.rows, sizes, means, means, rows.names, self._categories(rows.names), told.columns
+        )
         details = details_of(
             clusters,
             self._table.rows(levels, self._units(request.columns), centred=False),
@@ -315,9 +306,8 @@ class Participant:
         told = self._tell(np.maximum(labels, NOISE), rows, request.columns)
         used = sizes_of(told.rows, int(new.max(initial=-1)) + 1) > 0
         if not used.all():  # too few rows that nothing else told of were left to a cluster
-            labels = np.where((labels >= 0) & ~used[labels], told.rows, labels)
             number = np.cumsum(used) - 1
-            labels = relabelled(labels, number)
+            labels = relabelled(np.where((labels >= 0) & ~used[labels], told.rows, labels), number)
             told = Told(relabelled(told.rows, number), tuple((m, relabelled(each, number)) for m, each in told.columns))
             new = np.where((new >= 0) & used[new], number[new], -1)
         assigned = labels
@@ -409,4 +399,4 @@ class Participant:
         Assign: _assign,
         MeasureStability: _stability,
     }
-    """The function that answers each kind of request. That of a registered exchange is added here."""
+    """The function that answers each request. That of a registered exchange is added here."""

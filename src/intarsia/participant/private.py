@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from intarsia.core.distances import Metric
-from intarsia.core.features import indicators
 from intarsia.core.mixture import likeliest
 from intarsia.core.private.declared import FARTHEST, DifferentialPrivacy
 from intarsia.core.private.questions import Question, RoundSums, RowCount
@@ -23,7 +22,7 @@ from intarsia.core.private.sketch import Noisy, draw_sketch
 from intarsia.core.rows import Labeller, Nearest, labels_of
 from intarsia.core.types import IntArray
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ReleaseError
-from intarsia.participant.messages import mixture_of, with_name
+from intarsia.participant.messages import columns_behind, mixture_of, with_name
 from intarsia.participant.refine import CentroidSet
 from intarsia.participant.samples import units_of
 from intarsia.privacy.budget import SPENT, Account
@@ -89,16 +88,10 @@ class PrivateParticipant:
         """The global cluster of each row, in the order of the owner's table. No message carries it."""
         return None if self._labels is None else self._table.in_given_order(self._labels)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of all columns of the table, which are declared."""
-        return self._columns
-
     def column_of(self, _: object = None) -> dict[str, str]:
         """Return the column behind each feature, in the order of the features."""
-        levels = {name: self._privacy.levels[name] for name in self.columns if name in self._privacy.levels}
-        several = {name: column for column in levels for name in indicators({column: levels[column]})}
-        return {name: several.get(name, name) for name in self._units.features}
+        levels = {name: self._privacy.levels[name] for name in self._columns if name in self._privacy.levels}
+        return columns_behind([name for name in self._columns if name not in levels], levels)
 
     def shared_sums(self, request: AskSums, n_sharing: int, n_features: int, places: IntArray) -> IntArray:
         """Return the sums of a round with a share of the noise, as a vector of ``n_features`` features and sizes.

@@ -185,6 +185,11 @@ class SecureParticipant:
         self._trusted: dict[str, Statement] | None = None
 
     @property
+    def _columns(self) -> list[str]:
+        """The names of all columns that may leave."""
+        return sorted(set(self._inner.column_of().values()))
+
+    @property
     def labels(self) -> IntArray | None:
         """The global cluster of each row, in the order of the owner's table. No message carries it."""
         return self._inner.labels
@@ -254,7 +259,7 @@ class SecureParticipant:
         group, state = Group.of(request.run, request.names, request.n_sums), self._state
         if state is None:
             secrets = make_secrets(request.n_sums)
-            signed = signed_statement(self._identity, group, self.name, self._inner.columns, secrets)
+            signed = signed_statement(self._identity, group, self.name, self._columns, secrets)
             state = self._store(_State(group=group, secrets=secrets, signed=signed))
         if state.group != group:
             raise ReleaseError("keys for another number of sums were given in this run, and a run has one set of keys.")
@@ -356,7 +361,7 @@ class SecureParticipant:
         """Return the own columns that are told in sums: those with enough holders, by what the holders signed."""
         statements = self._statements(self._begun())
         n_holders = holders(statements)
-        return {name for name in self._inner.columns if n_holders.get(name, 0) >= self._terms.min_holders}
+        return {name for name in self._columns if n_holders.get(name, 0) >= self._terms.min_holders}
 
     def _places(self, request: AskMasked, column_of: Mapping[str, str]) -> IntArray:
         """Return where the layout has each own feature, −1 for those that stay at home, which it must not have."""
@@ -384,7 +389,7 @@ class SecureParticipant:
             require(not isinstance(question, AskSums), "sums with noise are not part of the study")
             column_of = inner.column_of(getattr(question, "columns", None))
             if isinstance(question, Describe):
-                numbers = {name: name for name in sorted(inner.columns) if name in column_of}
+                numbers = {name: name for name in self._columns if name in column_of}
                 require(
                     question.scale is not None and question.moments_of is None, "a sum needs moments of all columns"
                 )

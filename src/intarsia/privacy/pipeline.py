@@ -26,7 +26,7 @@ from intarsia.privacy.journal import Journal
 from intarsia.privacy.policy import OPEN, ReleasePolicy
 from intarsia.privacy.record import Record
 from intarsia.privacy.suppression import Suppression
-from intarsia.protocol import Failure, Labelled, Reply, Request, StudyTerms, tag_of
+from intarsia.protocol import Failure, Labelled, Masked, Reply, Request, StudyTerms, tag_of
 from intarsia.protocol.catalogue import fields_of, paths_of, requests, rows_behind
 from intarsia.protocol.wire import Part
 
@@ -117,8 +117,8 @@ def round_counts(context: Context, reply: Reply) -> Reply:
 
 
 def declare(context: Context, reply: Reply) -> Reply:
-    """State in the last reply of a study which number of rows is audited: a policy, which no row changes."""
-    if not isinstance(reply, Labelled):
+    """State in replies with final sums which number of rows is audited: a policy, which no row changes."""
+    if not isinstance(reply, Labelled | Masked):
         return reply
     return msgspec.structs.replace(reply, audited=context.policy.min_cluster_size)
 

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 import msgspec
 import numpy as np
 
-from intarsia.protocol.checks import MOST_LETTERS, require
+from intarsia.protocol.checks import MOST_LETTERS, MOST_ROWS, require
 from intarsia.protocol.describe import Describe
 from intarsia.protocol.facts import Fact
 from intarsia.protocol.label import Label
@@ -160,10 +160,14 @@ class Masked(Reply, frozen=True, tag="reply.masked"):
     """A vector of whole numbers under masks: alone it is random, whatever the rows are."""
 
     values: Annotated[Array, Fact("sums over rows, masked; readable only as a total over participants")]
+    audited: Annotated[
+        int, Fact("smallest number of rows in any group whose sums follow from all that was told; 1: not audited")
+    ] = 1
 
     def check(self) -> None:
         """It must be one vector of whole numbers."""
         require(self.values.ndim == 1 and self.values.dtype.kind == "i", "a masked sum must be a vector of integers")
+        require(1 <= self.audited < MOST_ROWS, "the audited number of rows must be at least 1")
 
 
 class AskUnmask(_Secure, frozen=True, tag="query.unmask"):

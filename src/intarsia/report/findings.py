@@ -20,6 +20,7 @@ from intarsia.report.diagnostics import (
 from intarsia.report.methods import findings_of_method
 from intarsia.report.private import findings_of_privacy
 from intarsia.report.replies import findings_of_replies
+from intarsia.report.secure import findings_of_sums
 from intarsia.report.stability import findings_of_stability
 from intarsia.report.units import same_meaning
 from intarsia.report.words import FEW_ROWS, NEARLY_A_TIE, counted, labelled_by
@@ -53,7 +54,7 @@ def findings_of(
         _overlap(assumptions, bridges, len(participants)),
         *(_shared_columns(outcome) if several else ()),
         *(same_meaning(outcome) if several else ()),
-        *(findings_of_replies(outcome) if several and outcome.privacy is None else ()),
+        *(findings_of_replies(outcome) if several and outcome.privacy is None and outcome.secure is None else ()),
         *([_connected_clusters(outcome)] if several else ()),
         _coverage(outcome),
         _agreement(outcome, assumptions),
@@ -63,6 +64,7 @@ def findings_of(
         *findings_of_stability(outcome),
         *(findings_of_method(outcome) if several else ()),
         *findings_of_privacy(outcome),
+        *findings_of_sums(outcome),
         *(_about_rows(outcome, participants, columns, releases, run) if outcome.privacy is None else ()),
     )
 

@@ -181,7 +181,7 @@ def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray, shown: 
         m = at[entry.feature]
         if shown[entry.cluster, m] and others[m] > 1 and len(found.setdefault(entry.cluster, [])) < TOP:
             found[entry.cluster].append(entry)
-    rows = sizes.sum(axis=0)
+    rows = outcome.total_sizes
     total = max(int(rows.sum()), 1)
     return tuple(
         Cluster(

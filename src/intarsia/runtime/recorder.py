@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple, TypeVar
 
 from intarsia._version import __version__
-from intarsia.protocol import Failure, Labelled, Reply, Request, encode, tag_of
+from intarsia.protocol import Failure, Labelled, Masked, Reply, Request, encode, tag_of
 from intarsia.protocol.catalogue import differences, fields_of, rows_behind
 from intarsia.results.outcome import Exchange, RoundInfo, RunRecord, Sent, Suppressed
 from intarsia.runtime.contract import Watcher
@@ -68,7 +68,7 @@ class Recorder:
             exchange.seconds[name] = seconds
         exchange.bytes_out[name] = len(encode(reply))
         self._count(name, reply, rows_behind(reply))
-        if isinstance(reply, Labelled):
+        if isinstance(reply, Labelled | Masked):
             self._audited[name] = min(reply.audited, self._audited.get(name, reply.audited))
             if reply.audited > 1:
                 self._suppressed[name, tag_of(reply), "something"] = 1

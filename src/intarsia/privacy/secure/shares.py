@@ -16,7 +16,7 @@ from intarsia.exceptions import ProtocolError, ReleaseError, about, plain, quote
 from intarsia.privacy.secure.group import Group, Secrets, Statements, check_own, view
 from intarsia.privacy.secure.primitives import SEED, agreed, combined_seed, derived, encoded, opened, sealed, split_seed
 
-_MOST_TRIES = 60  # sets of helpers that are tried to find those whose shares are right
+_MOST_TRIES = 200  # sets of helpers that are tried to find those whose shares are right
 
 
 class Shares(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,9 +104,10 @@ def opened_boxes(
 
 
 def recovered_seed(group: Group, owner: str, shares: Mapping[str, bytes], is_right: Callable[[bytes], bool]) -> bytes:
-    """Return a seed of ``owner`` from shares by helper, or raise a ProtocolError that names whose share is wrong.
+    """Return a seed of ``owner`` from shares by helper, or raise a ProtocolError that names whose shares are wrong.
 
-    The name is found only if shares that are right and enough are among those that are tried.
+    Two different splits of one seed agree in at most t − 2 shares. So helpers are named only if fewer than half of
+    h − t + 2 are wrong, with h shares in all: then nobody is named whose share is right, unless that many others lie.
     """
     indices = {name: k for k, name in enumerate(group.names, start=1)}
     for n, chosen in enumerate(_choices(sorted(shares), group.threshold)):
@@ -120,18 +121,19 @@ def recovered_seed(group: Group, owner: str, shares: Mapping[str, bytes], is_rig
             for helper in sorted(shares.keys() - set(chosen))
             if combined_seed({indices[each]: shares[each] for each in (*chosen[1:], helper)}) != seed
         ]
-        raise about(
-            wrong[0],
-            ProtocolError(
-                f"the shares of a seed of participant {plain(owner)!r} from {quote(wrong)} are wrong; those of "
-                f"{len(shares) - len(wrong)} others agree. Hint: open the total without {quote(wrong)}."
-            ),
-        )
+        if 2 * len(wrong) < len(shares) - group.threshold + 2:
+            raise about(
+                wrong[0],
+                ProtocolError(
+                    f"the shares of a seed of participant {plain(owner)!r} from {quote(wrong)} are wrong; those of "
+                    f"{len(shares) - len(wrong)} others agree. Hint: open the total without {quote(wrong)}."
+                ),
+            )
     raise about(
         owner,
         ProtocolError(
-            f"{len(shares)} shares of a seed of participant {plain(owner)!r} do not give it: it split another seed, or one "
-            f"of {quote(sorted(shares))} changed its share."
+            f"{len(shares)} shares of a seed of participant {plain(owner)!r} do not give it: it split another seed, or some "
+            f"of {quote(sorted(shares))} changed their shares."
         ),
     )
 
