@@ -19,18 +19,10 @@ from intarsia.exceptions import ProtocolError, ReleaseError, SettingError
 from intarsia.federation.algorithms import algorithm_of, as_json, forbidden, from_json, run_of
 from intarsia.federation.certificates.keys import KeyPair
 from intarsia.federation.consent import form_of, keep, terms_of
+from intarsia.federation.key_list import KEYS, keys_of, own_fingerprint, record_own_key, write_keys
 from intarsia.federation.kit_folder import STARTUP, write_study
 from intarsia.federation.preview import preview
-from intarsia.federation.secure import (
-    KEYS,
-    credentials_of,
-    forget_runs,
-    keys_of,
-    own_fingerprint,
-    record_own_key,
-    vault_of,
-    write_keys,
-)
+from intarsia.federation.secure import credentials_of, forget_runs, vault_of
 from intarsia.federation.site import RELEASES, Site
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.federation.study_file import Study

@@ -14,9 +14,10 @@ from typing import Any
 
 from intarsia._files import read_toml, write_atomically
 from intarsia.exceptions import SettingError, quote
-from intarsia.federation import secure
 from intarsia.federation.algorithms import terms_for
+from intarsia.federation.key_list import listed as listed_keys
 from intarsia.federation.private import listed
+from intarsia.federation.secure import forget_runs
 from intarsia.federation.settings_file import as_table
 from intarsia.federation.site import RELEASES
 from intarsia.federation.site_settings import LocalSettings, toml_lines
@@ -102,7 +103,7 @@ def terms_of(
     """Return the terms that a participant agrees to; ``keys`` are those of all participants, with secure sums."""
     requests = terms_for(study, name)
     own = {} if requests.privacy is None else {"privacy": listed(requests, settings)}
-    own |= {} if keys is None else {"keys": secure.listed(keys)}
+    own |= {} if keys is None else {"keys": listed_keys(keys)}
     return own | {
         "study": study.name,
         "participant": name,
@@ -169,7 +170,7 @@ def keep(kit: Path, form: str, *, is_new_form: bool) -> None:
     if is_new_form and path.exists() and path.read_text(encoding="utf-8") != form:
         with Journal(kit / RELEASES).locked() as journal:
             journal.append({"event": AGREED, "digest": sha256(form.encode()).hexdigest()})
-        secure.forget_runs(kit)
+        forget_runs(kit)
     write_atomically(path, form.encode())
 
 
