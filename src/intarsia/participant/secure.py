@@ -357,15 +357,15 @@ class SecureParticipant:
                 f"at least {needed}."
             )
 
-    def _shared(self) -> set[str]:
-        """Return the own columns that are told in sums: those with enough holders, by what the holders signed."""
+    def _shared(self, members: Sequence[str] | None = None) -> set[str]:
+        """Return the own columns that are told in sums: those that enough members hold, by what the holders signed."""
         statements = self._statements(self._begun())
-        n_holders = holders(statements)
+        n_holders = holders({name: statements[name] for name in statements if members is None or name in members})
         return {name for name in self._columns if n_holders.get(name, 0) >= self._terms.min_holders}
 
     def _places(self, request: AskMasked, column_of: Mapping[str, str]) -> IntArray:
         """Return where the layout has each own feature, −1 for those that stay at home, which it must not have."""
-        shared, space = self._shared(), FeatureSpace(request.layout.features)
+        shared, space = self._shared(self._members(request.boxes)), FeatureSpace(request.layout.features)
         at_home = [name for name, column in column_of.items() if name in space and column not in shared]
         if at_home:
             raise ReleaseError(
