@@ -130,11 +130,10 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """The digest of a request for a masked sum, the reply, and which own columns are in it."""
+    """The digest of a request for a masked sum, and the reply."""
 
     digest: bytes
     reply: bytes
-    columns: tuple[str, ...]
 
 
 class _State(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -304,7 +303,7 @@ class SecureParticipant:
             return vector
         context = request.layout.digest()
         values = masked(vector, state.group, self.name, state.secrets, statements, members, request.index, context)
-        answer = _Answer(digest, values.astype("<i8").tobytes(), self._columns_in(request))
+        answer = _Answer(digest, values.astype("<i8").tobytes())
         answers = {**state.answers, request.index: answer}
         self._store(state, received=request.boxes, answers=answers, **parts)
         return Masked(values=values)
@@ -319,12 +318,14 @@ class SecureParticipant:
             )
         self._check_enough(len(survivors), state.group)
         held, members = self._held(state, state.received), self._members(state.received)
-        left = holders_left(state.group, self._statements(state), members, survivors)
-        columns = state.answers[request.index].columns
-        if few := [name for name in columns if left[name] < self._terms.min_holders]:
+        statements, fewest = self._statements(state), self._terms.min_holders
+        n_holders = holders({name: statements[name] for name in members})
+        left = holders_left(state.group, statements, members, survivors)
+        # also of columns that this participant lacks: the holder that is left alone cannot prevent that others open it
+        if few := sorted(name for name, n in n_holders.items() if n >= fewest > left[name]):
             raise ReleaseError(
-                f"{len(few)} column(s) in sum {request.index} would have fewer than {self._terms.min_holders} holders "
-                f"without the participants that dropped out: {quote(few)}."
+                f"{len(few)} column(s) would have fewer than {fewest} holders in sum {request.index} without the "
+                f"participants that dropped out: {quote(few)}."
             )
         shares = shares_for(held, state.group, self.name, members, request.index, survivors)
         self._store(state, unmasked={**state.unmasked, request.index: survivors})
@@ -373,11 +374,6 @@ class SecureParticipant:
                 f"{quote(at_home)}."
             )
         return np.array([space.index([name])[0] if name in space else -1 for name in column_of], dtype=np.intp)
-
-    def _columns_in(self, request: AskMasked) -> tuple[str, ...]:
-        """Return the own columns that the layout of a sum has."""
-        column_of = self._inner.column_of(getattr(request.question, "columns", None))
-        return tuple(sorted({column_of[name] for name in request.layout.features if name in column_of}))
 
     def _vector(self, request: AskMasked, state: _State, n: int) -> tuple[IntArray | Failure, dict[str, Any]]:
         """Return the answer to the question as whole numbers, and what changes in the state."""
