@@ -29,7 +29,9 @@ def tables_of(columns, seed=0, rows=N_ROWS):
     """Return a table for each participant, of two clusters, with these columns (one letter each)."""
     rng = np.random.default_rng(seed)
     side = 9 * (np.arange(rows) % 2)
-    return {name: pl.DataFrame({each: rng.normal(size=rows) + side for each in sorted(columns[name])}) for name in columns}
+    return {
+        name: pl.DataFrame({each: rng.normal(size=rows) + side for each in sorted(columns[name])}) for name in columns
+    }
 
 
 def algorithm_of(names, quorum=None, min_holders=2, **settings):
@@ -74,7 +76,9 @@ class People:
 
         def spied_handle(request):
             reply = handle(request)
-            if not isinstance(request, Summarize) and not (isinstance(request, Describe) and request.moments_of is not None):
+            if not isinstance(request, Summarize) and not (
+                isinstance(request, Describe) and request.moments_of is not None
+            ):
                 self.heard.inner[name].append(reply)
             return reply
 
@@ -173,9 +177,9 @@ class Liar:
         first = next(iter(requests.values()))
         survivors = tuple(sorted(vectors)) if survivors is None else tuple(survivors)
         shares, more = self.unmask(first.index, survivors, helpers)
-        refused = failures | more
+        refused = [*failures.values(), *more.values()]
         if len(shares) < self.group.threshold:
-            raise AssertionError(next(iter(refused.values())).message)
+            raise AssertionError(refused[0].message)
         return self.total(first.index, first.layout, {name: vectors[name] for name in survivors}, shares)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("Crypto")
-from intarsia.protocol import Describe
+from intarsia.protocol import Describe, Refine
 from tests.attacks.summing import Liar
 
 TEN = dict(zip("abcdefghij", ["xy", *["x"] * 8, "xy"], strict=True))  # y has two holders, and 7 of 10 open a total
@@ -35,3 +37,36 @@ def test_a_total_without_a_holder_is_opened_by_nobody():
     shares, failures = liar.unmask(requests["a"].index, "abcdefghi")
     assert shares == {}
     assert "1 column(s) would have fewer than 2 holders" in failures["b"].message
+
+
+FIVE = dict.fromkeys("abcde", "xy")
+
+
+def test_a_sum_that_failed_is_not_asked_for_again_in_other_units():
+    """Whether values are too large for the units of a sum would tell their size, one bit for each attempt."""
+    liar = Liar(FIVE)
+    liar.sum_of(requests_of(liar, Describe))
+    liar.summarize()
+    request = liar.asked("a", liar.index_of(Refine))
+    failures = []
+    for unit in (1e-30, 1.0):
+        layout = replace(request.layout, units=np.full(2, unit))
+        _, failed = liar.masked({"a": replace(request, layout=layout)})
+        failures.append(failed["a"].message)
+    assert "too far from the centroids" in failures[0]
+    assert "each sum is answered once" in failures[1]
+
+
+@pytest.mark.parametrize("kind", [Describe, Refine])
+def test_a_question_is_in_one_sum_only(kind):
+    """The same question in a second sum, of which one participant is said to have dropped out, told its part."""
+    liar = Liar(FIVE, quorum=4, max_rounds=3)
+    if kind is Refine:
+        liar.sum_of(requests_of(liar, Describe))
+        liar.summarize()
+    requests = requests_of(liar, kind)
+    total = liar.sum_of(requests)
+    again = {name: replace(each, index=each.index + 1) for name, each in requests.items()}
+    with pytest.raises(AssertionError, match="asked for in another sum of this run"):
+        rest = liar.sum_of(again, survivors="abcd")
+        assert (total - rest).tolist() != liar.people.heard.vectors["e", requests["e"].index].tolist()

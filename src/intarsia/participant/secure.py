@@ -129,11 +129,11 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
     known: Array
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    """The digest of a request for a masked sum, and the reply."""
+class _Asked(msgspec.Struct, frozen=True):
+    """The digest of a request for a masked sum, and the place of its question in the run."""
 
     digest: bytes
-    reply: bytes
+    place: str
 
 
 class _State(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -146,7 +146,8 @@ class _State(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     boxes: dict[str, bytes] = {}
     own: Own | None = None
     received: dict[str, bytes] = {}
-    answers: dict[int, _Answer] = {}
+    asked: dict[int, _Asked] = {}
+    answers: dict[int, bytes] = {}
     unmasked: dict[int, tuple[str, ...]] = {}
     round: int = 0
     parts: tuple[_Part, ...] = ()
@@ -286,26 +287,31 @@ class SecureParticipant:
         state, digest = self._begun(), sha256(encode(request)).digest()
         statements = self._statements(state)
         require(request.index < state.group.n_sums, f"the run has {state.group.n_sums} sums")
+        asked = _Asked(digest, _place_of(request.question, self._terms))
+        if state.asked.get(request.index, asked) != asked:
+            raise ReleaseError(
+                f"sum {request.index} was asked for in other words in this run, and each sum is answered once."
+            )
         if (answer := state.answers.get(request.index)) is not None:
-            if answer.digest != digest:
-                raise ReleaseError(f"sum {request.index} was answered in this run, and each sum is answered once.")
             if isinstance(request.question, Label) and self.labels is None:  # a restart came before they were written
                 self._vector(request, state, len(request.boxes) + 1)
-            return Masked(values=np.frombuffer(answer.reply, dtype=np.int64))
+            return Masked(values=np.frombuffer(answer, dtype=np.int64))
         if state.received and request.boxes != state.received:
             raise ReleaseError("the participants of a run and their shares cannot change between its sums.")
         members = self._members(request.boxes)
         require(set(members) <= set(statements), "shares must come from participants whose keys were told")
         self._check_enough(len(members), state.group)
         self._held(state, request.boxes)  # all of them can be read
+        if asked.place in {other.place for index, other in state.asked.items() if index != request.index}:
+            raise ReleaseError(f"{asked.place}: asked for in another sum of this run, and a run asks it once.")
+        # before rows are read: whether an answer fails must not be learned for one question after the other
+        state = self._store(state, received=request.boxes, asked={**state.asked, request.index: asked})
         vector, parts = self._vector(request, state, len(members))
         if isinstance(vector, Failure):
             return vector
         context = request.layout.digest()
         values = masked(vector, state.group, self.name, state.secrets, statements, members, request.index, context)
-        answer = _Answer(digest, values.astype("<i8").tobytes())
-        answers = {**state.answers, request.index: answer}
-        self._store(state, received=request.boxes, answers=answers, **parts)
+        self._store(state, answers={**state.answers, request.index: values.astype("<i8").tobytes()}, **parts)
         return Masked(values=values)
 
     def _unmask(self, request: AskUnmask) -> Reply:
@@ -472,6 +478,11 @@ class SecureParticipant:
         AskUnmask: _unmask,
     }
     """The function that answers each request of secure sums; what is asked in the clear goes to the inner participant."""
+
+
+def _place_of(question: Request, terms: StudyTerms) -> str:
+    """Return what is summed at most once in a run."""
+    return "units" if isinstance(question, Describe) else str(question.place(terms))
 
 
 def _without_own(sent: Centres, part: _Part, merged: FloatArray, counts: FloatArray, at_home: BoolArray) -> Centres:
