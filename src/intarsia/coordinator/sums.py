@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -80,6 +80,7 @@ class FederatedSums:
     are in each sum.
     """
 
+    same_participants: ClassVar[bool] = True
     inner: FederatedAlgorithm
     columns: Mapping[str, tuple[str, ...]]
     min_holders: int

@@ -322,6 +322,12 @@ class SecureParticipant:
             raise ReleaseError(
                 f"sum {request.index} was unmasked for other participants: two totals would tell one participant's part."
             )
+        is_private = isinstance(self._inner, PrivateParticipant)  # then each total has noise of its own
+        if not is_private and any(others != survivors for others in state.unmasked.values()):
+            raise ReleaseError(
+                "another sum of this run was unmasked for other participants: the difference of two totals would tell the "
+                "part of whoever is in one of them only."
+            )
         self._check_enough(len(survivors), state.group)
         held, members = self._held(state, state.received), self._members(state.received)
         statements, fewest = self._statements(state), self._terms.min_holders
