@@ -80,7 +80,8 @@ def test_all_totals_are_over_the_same_participants():
     requests = requests_of(liar, Refine)
     total, index = liar.sum_of(requests), requests["a"].index + 1
     again = {
-        name: replace(each, index=index, question=replace(each.question, round=2)) for name, each in requests.items()
+        name: rebound(replace(each, index=index, question=replace(each.question, round=2)))
+        for name, each in requests.items()
     }
     vectors, _ = liar.masked(again)
     for survivors in ("abcd", "abc", "bcde"):
@@ -100,3 +101,72 @@ def test_a_run_pauses_where_a_participant_of_the_first_total_is_away():
     _, said, outcome = ran(FIVE, quorum=4, away=lambda name, request: name == "e" and isinstance(request, AskMasked))
     assert outcome.secure.n_participants == 4
     assert len(said.of(AskMasked)) == 4 * outcome.secure.n_sums
+
+
+def with_far_centroid(request):
+    """Return the request with the first centroid so far away that no row is near it."""
+    sets = tuple(
+        replace(each, values=np.vstack([np.full_like(each.values[:1], 1e5), each.values[1:]]))
+        for each in request.question.rivals
+    )
+    return replace(request, question=replace(request.question, rivals=sets))
+
+
+def rebound(request):
+    """Return the request with the digests of its own question."""
+    return replace(request, layout=replace(request.layout, told=request.told(), asked=request.asked()))
+
+
+def test_others_are_not_asked_about_other_centroids():
+    """With a cluster that only the rows of one participant can be in, the total of the cluster was its part."""
+    liar = Liar(FIVE)
+    liar.sum_of(requests_of(liar, Describe))
+    liar.summarize()
+    requests = requests_of(liar, Refine)
+    honest, lied = requests["a"], {name: with_far_centroid(requests[name]) for name in "bcde"}
+    vectors, failures = liar.masked({"a": honest})
+    assert not failures
+    _, failures = liar.masked(lied)
+    assert len(failures) == 4
+    assert all(
+        "is not the one that all participants of the sum were told" in each.message for each in failures.values()
+    )
+
+
+def test_masks_of_different_questions_do_not_cancel():
+    liar = Liar(FIVE)
+    liar.sum_of(requests_of(liar, Describe))
+    liar.summarize()
+    requests = requests_of(liar, Refine)
+    lied = {name: rebound(with_far_centroid(requests[name])) for name in "bcde"}
+    vectors, failures = liar.masked({"a": requests["a"], **lied})
+    assert not failures
+    shares, _ = liar.unmask(requests["a"].index, "abcde")
+    own = liar.people.heard.vectors["a", requests["a"].index]
+    for layout in (requests["a"].layout, lied["b"].layout):
+        total = liar.total(requests["a"].index, layout, vectors, shares)
+        assert not (total == own).any()
+        assert (np.abs(total.astype(float)) > 2.0**40).mean() > 0.9
+
+
+@pytest.mark.parametrize("what", ["seed", "round", "columns", "extent", "feature"])
+def test_every_part_of_a_question_is_the_same_for_all(what):
+    liar = Liar(FIVE, max_rounds=3)
+    liar.sum_of(requests_of(liar, Describe))
+    liar.summarize()
+    request = liar.asked("a", liar.index_of(Refine))
+    question, layout = request.question, request.layout
+    columns, rivals = question.columns, question.rivals
+    other = {
+        "seed": lambda: replace(request, question=replace(question, seed=1)),
+        "round": lambda: replace(request, question=replace(question, round=2)),
+        "columns": lambda: replace(
+            request, question=replace(question, columns=replace(columns, scale=columns.scale * 1000))
+        ),
+        "extent": lambda: replace(
+            request, question=replace(question, rivals=tuple(replace(each, high=each.high + 1) for each in rivals))
+        ),
+        "feature": lambda: replace(request, layout=replace(layout, features=("x", "z"))),
+    }[what]()
+    _, failures = liar.masked({"a": other})
+    assert failures["a"].error in {"ReleaseError", "ProtocolError"}

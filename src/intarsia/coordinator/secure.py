@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
+import msgspec
+
 from intarsia.coordinator.contract import Step
 from intarsia.coordinator.federated import FederatedAlgorithm
 from intarsia.coordinator.gather import check_senders, replies_of
@@ -259,7 +261,19 @@ def _next(setup: Setup, step: Step | Asked) -> Step:
         )
         for name, question in step.questions.items()
     }
-    return Step(AskedMasked(setup, step), requests, last=step.last)
+    layout = _bound(step, requests)
+    requests = {name: msgspec.structs.replace(request, layout=layout) for name, request in requests.items()}
+    return Step(AskedMasked(setup, replace(step, layout=layout)), requests, last=step.last)
+
+
+def _bound(step: Asked, requests: Mapping[str, AskMasked]) -> Layout:
+    """Return the layout with digests of the questions, by which participants see that all are asked the same."""
+    told: dict[str, bytes] = {}
+    for name, request in requests.items():
+        told.update(zip(step.features.get(name, ()), request.told(), strict=True))
+    asked = {request.asked() for request in requests.values()}
+    digests = tuple(told[feature] for feature in step.layout.features) if told else ()
+    return msgspec.structs.replace(step.layout, told=digests, asked=asked.pop())
 
 
 _SUMMING: dict[type, tuple[Callable[[Any], int], Callable[..., Summing]]] = {

@@ -385,7 +385,26 @@ class SecureParticipant:
                 f"{len(at_home)} feature(s) of columns with fewer than {self._terms.min_holders} holders are in the sum: "
                 f"{quote(at_home)}."
             )
+        is_private = isinstance(self._inner, PrivateParticipant)  # noise hides what clusters cannot
+        missing = [name for name, column in column_of.items() if column in shared and name not in space]
+        if missing and not is_private:  # the numbers of these would be those of nobody else
+            raise ReleaseError(f"{len(missing)} feature(s) with several holders are not in the sum: {quote(missing)}.")
         return np.array([space.index([name])[0] if name in space else -1 for name in column_of], dtype=np.intp)
+
+    def _check_told(self, request: AskMasked, places: IntArray) -> None:
+        """Raise a ReleaseError unless the question is the one that all participants were told of by the layout.
+
+        Rows of others would be in other clusters then, so that the total of a cluster could be one participant's part.
+        """
+        told, layout = request.told(), request.layout
+        require(isinstance(request.question, Describe) or len(told) == len(places), "centroids must fit the features")
+        fits = len(layout.told) == (len(layout.features) if told else 0)
+        fits = fits and all(layout.told[place] == each for place, each in zip(places, told, strict=False) if place >= 0)
+        if layout.asked != request.asked() or not fits:
+            raise ReleaseError(
+                "the question is not the one that all participants of the sum were told, so that the total could be the "
+                "part of one of them."
+            )
 
     def _vector(self, request: AskMasked, state: _State, n: int) -> tuple[IntArray | Failure, dict[str, Any]]:
         """Return the answer to the question as whole numbers, and what changes in the state."""
@@ -401,13 +420,16 @@ class SecureParticipant:
                 require(
                     question.scale is not None and question.moments_of is None, "a sum needs moments of all columns"
                 )
+                places = self._places(request, numbers)
+                self._check_told(request, places)
                 reply = self._at_home(question)
                 if isinstance(reply, Failure):
                     return reply, {}
                 assert isinstance(reply, Description)
                 assert reply.moments is not None
-                return moments_vector(reply.moments, self._places(request, numbers), layout), {}
+                return moments_vector(reply.moments, places, layout), {}
             places = self._places(request, column_of)
+            self._check_told(request, places)
             if isinstance(question, Refine):
                 return self._refined(request, question, places, state, n)
             assert isinstance(question, Label)
@@ -472,6 +494,7 @@ class SecureParticipant:
         """Return sums with this participant's share of the noise: those of ``threshold`` participants are enough."""
         question, layout, places = request.question, request.layout, self._places(request, inner.column_of())
         assert isinstance(question, AskSums)
+        self._check_told(request, places)
         self._pipeline.admit(question, inner.handlers)
         require(bool((layout.units == question.radius).all()), "the units of the sum must be the radius")
         require(len(question.centres) == layout.n_clusters, "the centroids must fit the layout")

@@ -94,7 +94,8 @@ class PrivateSums:
             name: msgspec.structs.replace(round_request(model, privacy, each, run.round), radius=radius)
             for name, each in sketches.items()
         }
-        return Asked(step.state, layout, questions, last=step.last)
+        of_each = {name: each.features for name, each in sketches.items()}
+        return Asked(step.state, layout, questions, of_each, last=step.last)
 
     def _column_of(self, feature: str) -> str:
         levels = self.algorithm.privacy.levels
