@@ -9,21 +9,24 @@
 
 What is asked in the clear, what is summed, and what follows from a total is decided by another object
 (:class:`Summing`); whose masks are removed how, by :mod:`intarsia.privacy.secure`. A participant that does not answer in
-time is not in the total; one that gave no keys and shares is not in the run.
+time is not in the total; one that gave no keys and shares is not in the run. Without noise all totals are over the same
+participants: whoever is in the first must be in all others, or the run pauses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
+
+import msgspec
 
 from intarsia.coordinator.contract import Step
 from intarsia.coordinator.federated import FederatedAlgorithm
 from intarsia.coordinator.gather import check_senders, replies_of
 from intarsia.coordinator.sums import Asked, FederatedSums
 from intarsia.core.types import IntArray
-from intarsia.exceptions import ProtocolError, SettingError, about
+from intarsia.exceptions import ProtocolError, SettingError, about, quote
 from intarsia.privacy.secure.group import Group, Signed, Statement, checked_statements
 from intarsia.privacy.secure.identity import fingerprint_of
 from intarsia.privacy.secure.masks import unmasked
@@ -47,7 +50,12 @@ FEWEST = 3  # participants: of two, each could subtract its own part
 
 
 class Summing(Protocol):
-    """Decides what is asked in the clear and what as a total."""
+    """Decides what is asked in the clear and what as a total.
+
+    If ``same_participants``, all totals must be over the same: differences of totals without noise would tell parts.
+    """
+
+    same_participants: ClassVar[bool]
 
     def start(self, names: Sequence[str]) -> Step | Asked:
         """Return the first requests."""
@@ -76,13 +84,17 @@ class AskedShares:
 
 @dataclass(frozen=True)
 class Setup:
-    """What all sums of a run need: keys, and the sealed shares by recipient and sender; ``n_done`` sums are over."""
+    """What all sums of a run need: keys, and the sealed shares by recipient and sender.
+
+    ``n_done`` sums are over. ``survivors`` are those that all further totals must be over; None: any.
+    """
 
     group: Group
     statements: Mapping[str, Statement]
     boxes: Mapping[str, Mapping[str, bytes]]
     summing: Summing
     n_done: int = 0
+    survivors: tuple[str, ...] | None = None
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -194,6 +206,7 @@ class SecureAlgorithm:
             if reply.values.shape != (n,):
                 raise about(name, ProtocolError(f"the masked sum of participant {name!r} must have {n} numbers"))
         survivors = tuple(sorted(replies))
+        _check_same(setup, survivors)
         request = AskUnmask(index=setup.n_done, survivors=survivors)
         vectors = {name: reply.values.astype("int64") for name, reply in replies.items()}
         return Step(AskedUnmask(setup, asked, vectors), dict.fromkeys(survivors, request))
@@ -209,7 +222,8 @@ class SecureAlgorithm:
             setup.n_done,
             asked.layout.digest(),
         )
-        setup = replace(setup, n_done=setup.n_done + 1)
+        survivors = tuple(sorted(state.vectors)) if setup.summing.same_participants else None
+        setup = replace(setup, n_done=setup.n_done + 1, survivors=survivors)
         return _next(setup, setup.summing.summed(asked.state, asked.layout, total, tuple(state.vectors)))
 
 
@@ -218,10 +232,23 @@ def _stated(group: Group, keys: Mapping[str, Signed]) -> dict[str, Statement]:
     return checked_statements(group, keys, {name: fingerprint_of(each.public) for name, each in keys.items()})
 
 
+def _check_same(setup: Setup, names: Sequence[str]) -> None:
+    """Raise a ProtocolError unless a total would be over the same participants as the last one."""
+    if setup.survivors is not None and (gone := sorted(set(setup.survivors) - set(names))):
+        raise ProtocolError(
+            f"all totals of a run are over the same participants, because differences would tell one participant's part, "
+            f"and {quote(gone)} was in the last one"
+        )
+
+
 def _next(setup: Setup, step: Step | Asked) -> Step:
     """Return a step in the clear as it is, and a sum as requests for masked values."""
     if isinstance(step, Step):
         return step if step.result is not None else replace(step, state=InTheClear(setup, step.state))
+    if setup.survivors is not None:
+        questions = {name: step.questions[name] for name in setup.survivors if name in step.questions}
+        _check_same(setup, tuple(questions))
+        step = replace(step, questions=questions)
     requests = {
         name: AskMasked(
             index=setup.n_done,
@@ -234,7 +261,19 @@ def _next(setup: Setup, step: Step | Asked) -> Step:
         )
         for name, question in step.questions.items()
     }
-    return Step(AskedMasked(setup, step), requests, last=step.last)
+    layout = _bound(step, requests)
+    requests = {name: msgspec.structs.replace(request, layout=layout) for name, request in requests.items()}
+    return Step(AskedMasked(setup, replace(step, layout=layout)), requests, last=step.last)
+
+
+def _bound(step: Asked, requests: Mapping[str, AskMasked]) -> Layout:
+    """Return the layout with digests of the questions, by which participants see that all are asked the same."""
+    told: dict[str, bytes] = {}
+    for name, request in requests.items():
+        told.update(zip(step.features.get(name, ()), request.told(), strict=True))
+    asked = {request.asked() for request in requests.values()}
+    digests = tuple(told[feature] for feature in step.layout.features) if told else ()
+    return msgspec.structs.replace(step.layout, told=digests, asked=asked.pop())
 
 
 _SUMMING: dict[type, tuple[Callable[[Any], int], Callable[..., Summing]]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -39,11 +39,15 @@ _AT_REST = 16 * GRAIN
 
 @dataclass(frozen=True)
 class Asked:
-    """A sum over all participants: the state after which it is asked, what its numbers stand for, and the questions."""
+    """A sum over all participants: the state after which it is asked, what its numbers stand for, and the questions.
+
+    ``features`` are those of each participant, in the order of the numbers in its question.
+    """
 
     state: Any
     layout: Layout
     questions: Mapping[str, Request]
+    features: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     merged: Mapping[str, tuple[Merged, ...]] = field(default_factory=dict)
     came_from: tuple[int, ...] = ()
     step_size: float = 1.0
@@ -80,6 +84,7 @@ class FederatedSums:
     are in each sum.
     """
 
+    same_participants: ClassVar[bool] = True
     inner: FederatedAlgorithm
     columns: Mapping[str, tuple[str, ...]]
     min_holders: int
@@ -151,11 +156,13 @@ class FederatedSums:
             layout = self._layout(ROUND, run, len(run.candidates))
             merged = {name: self._merged(run, name) for name in requests} if came_from else {}
             alpha = self.inner.step_size
-            return Asked(AskedRound(run, came_from), layout, requests, merged, came_from, alpha, step.last)
+            features = run.members.features
+            return Asked(AskedRound(run, came_from), layout, requests, features, merged, came_from, alpha, step.last)
         if isinstance(state, AskedLabels):
             run = state.run
             requests = {name: step.requests[name] for name in run.members.participants}
-            return Asked(state, self._layout(LABELS, run, 1), requests, came_from=came_from, last=step.last)
+            layout, features = self._layout(LABELS, run, 1), run.members.features
+            return Asked(state, layout, requests, features, came_from=came_from, last=step.last)
         return replace(step, requests={n: r for n, r in step.requests.items() if not isinstance(r, Describe)})
 
     def _layout(self, what: str, run: Run, n_sets: int) -> Layout:

@@ -129,12 +129,11 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
     known: Array
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    """The digest of a request for a masked sum, the reply, and which own columns are in it."""
+class _Asked(msgspec.Struct, frozen=True):
+    """The digest of a request for a masked sum, and the place of its question in the run."""
 
     digest: bytes
-    reply: bytes
-    columns: tuple[str, ...]
+    place: str
 
 
 class _State(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -147,7 +146,8 @@ class _State(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     boxes: dict[str, bytes] = {}
     own: Own | None = None
     received: dict[str, bytes] = {}
-    answers: dict[int, _Answer] = {}
+    asked: dict[int, _Asked] = {}
+    answers: dict[int, bytes] = {}
     unmasked: dict[int, tuple[str, ...]] = {}
     round: int = 0
     parts: tuple[_Part, ...] = ()
@@ -287,26 +287,31 @@ class SecureParticipant:
         state, digest = self._begun(), sha256(encode(request)).digest()
         statements = self._statements(state)
         require(request.index < state.group.n_sums, f"the run has {state.group.n_sums} sums")
+        asked = _Asked(digest, _place_of(request.question, self._terms))
+        if state.asked.get(request.index, asked) != asked:
+            raise ReleaseError(
+                f"sum {request.index} was asked for in other words in this run, and each sum is answered once."
+            )
         if (answer := state.answers.get(request.index)) is not None:
-            if answer.digest != digest:
-                raise ReleaseError(f"sum {request.index} was answered in this run, and each sum is answered once.")
             if isinstance(request.question, Label) and self.labels is None:  # a restart came before they were written
                 self._vector(request, state, len(request.boxes) + 1)
-            return Masked(values=np.frombuffer(answer.reply, dtype=np.int64))
+            return Masked(values=np.frombuffer(answer, dtype=np.int64))
         if state.received and request.boxes != state.received:
             raise ReleaseError("the participants of a run and their shares cannot change between its sums.")
         members = self._members(request.boxes)
         require(set(members) <= set(statements), "shares must come from participants whose keys were told")
         self._check_enough(len(members), state.group)
         self._held(state, request.boxes)  # all of them can be read
+        if asked.place in {other.place for index, other in state.asked.items() if index != request.index}:
+            raise ReleaseError(f"{asked.place}: asked for in another sum of this run, and a run asks it once.")
+        # before rows are read: whether an answer fails must not be learned for one question after the other
+        state = self._store(state, received=request.boxes, asked={**state.asked, request.index: asked})
         vector, parts = self._vector(request, state, len(members))
         if isinstance(vector, Failure):
             return vector
         context = request.layout.digest()
         values = masked(vector, state.group, self.name, state.secrets, statements, members, request.index, context)
-        answer = _Answer(digest, values.astype("<i8").tobytes(), self._columns_in(request))
-        answers = {**state.answers, request.index: answer}
-        self._store(state, received=request.boxes, answers=answers, **parts)
+        self._store(state, answers={**state.answers, request.index: values.astype("<i8").tobytes()}, **parts)
         return Masked(values=values)
 
     def _unmask(self, request: AskUnmask) -> Reply:
@@ -317,14 +322,22 @@ class SecureParticipant:
             raise ReleaseError(
                 f"sum {request.index} was unmasked for other participants: two totals would tell one participant's part."
             )
+        is_private = isinstance(self._inner, PrivateParticipant)  # then each total has noise of its own
+        if not is_private and any(others != survivors for others in state.unmasked.values()):
+            raise ReleaseError(
+                "another sum of this run was unmasked for other participants: the difference of two totals would tell the "
+                "part of whoever is in one of them only."
+            )
         self._check_enough(len(survivors), state.group)
         held, members = self._held(state, state.received), self._members(state.received)
-        left = holders_left(state.group, self._statements(state), members, survivors)
-        columns = state.answers[request.index].columns
-        if few := [name for name in columns if left[name] < self._terms.min_holders]:
+        statements, fewest = self._statements(state), self._terms.min_holders
+        n_holders = holders({name: statements[name] for name in members})
+        left = holders_left(state.group, statements, members, survivors)
+        # also of columns that this participant lacks: the holder that is left alone cannot prevent that others open it
+        if few := sorted(name for name, n in n_holders.items() if n >= fewest > left[name]):
             raise ReleaseError(
-                f"{len(few)} column(s) in sum {request.index} would have fewer than {self._terms.min_holders} holders "
-                f"without the participants that dropped out: {quote(few)}."
+                f"{len(few)} column(s) would have fewer than {fewest} holders in sum {request.index} without the "
+                f"participants that dropped out: {quote(few)}."
             )
         shares = shares_for(held, state.group, self.name, members, request.index, survivors)
         self._store(state, unmasked={**state.unmasked, request.index: survivors})
@@ -357,27 +370,41 @@ class SecureParticipant:
                 f"at least {needed}."
             )
 
-    def _shared(self) -> set[str]:
-        """Return the own columns that are told in sums: those with enough holders, by what the holders signed."""
+    def _shared(self, members: Sequence[str] | None = None) -> set[str]:
+        """Return the own columns that are told in sums: those that enough members hold, by what the holders signed."""
         statements = self._statements(self._begun())
-        n_holders = holders(statements)
+        n_holders = holders({name: statements[name] for name in statements if members is None or name in members})
         return {name for name in self._columns if n_holders.get(name, 0) >= self._terms.min_holders}
 
     def _places(self, request: AskMasked, column_of: Mapping[str, str]) -> IntArray:
         """Return where the layout has each own feature, −1 for those that stay at home, which it must not have."""
-        shared, space = self._shared(), FeatureSpace(request.layout.features)
+        shared, space = self._shared(self._members(request.boxes)), FeatureSpace(request.layout.features)
         at_home = [name for name, column in column_of.items() if name in space and column not in shared]
         if at_home:
             raise ReleaseError(
                 f"{len(at_home)} feature(s) of columns with fewer than {self._terms.min_holders} holders are in the sum: "
                 f"{quote(at_home)}."
             )
+        is_private = isinstance(self._inner, PrivateParticipant)  # noise hides what clusters cannot
+        missing = [name for name, column in column_of.items() if column in shared and name not in space]
+        if missing and not is_private:  # the numbers of these would be those of nobody else
+            raise ReleaseError(f"{len(missing)} feature(s) with several holders are not in the sum: {quote(missing)}.")
         return np.array([space.index([name])[0] if name in space else -1 for name in column_of], dtype=np.intp)
 
-    def _columns_in(self, request: AskMasked) -> tuple[str, ...]:
-        """Return the own columns that the layout of a sum has."""
-        column_of = self._inner.column_of(getattr(request.question, "columns", None))
-        return tuple(sorted({column_of[name] for name in request.layout.features if name in column_of}))
+    def _check_told(self, request: AskMasked, places: IntArray) -> None:
+        """Raise a ReleaseError unless the question is the one that all participants were told of by the layout.
+
+        Rows of others would be in other clusters then, so that the total of a cluster could be one participant's part.
+        """
+        told, layout = request.told(), request.layout
+        require(isinstance(request.question, Describe) or len(told) == len(places), "centroids must fit the features")
+        fits = len(layout.told) == (len(layout.features) if told else 0)
+        fits = fits and all(layout.told[place] == each for place, each in zip(places, told, strict=False) if place >= 0)
+        if layout.asked != request.asked() or not fits:
+            raise ReleaseError(
+                "the question is not the one that all participants of the sum were told, so that the total could be the "
+                "part of one of them."
+            )
 
     def _vector(self, request: AskMasked, state: _State, n: int) -> tuple[IntArray | Failure, dict[str, Any]]:
         """Return the answer to the question as whole numbers, and what changes in the state."""
@@ -393,13 +420,16 @@ class SecureParticipant:
                 require(
                     question.scale is not None and question.moments_of is None, "a sum needs moments of all columns"
                 )
+                places = self._places(request, numbers)
+                self._check_told(request, places)
                 reply = self._at_home(question)
                 if isinstance(reply, Failure):
                     return reply, {}
                 assert isinstance(reply, Description)
                 assert reply.moments is not None
-                return moments_vector(reply.moments, self._places(request, numbers), layout), {}
+                return moments_vector(reply.moments, places, layout), {}
             places = self._places(request, column_of)
+            self._check_told(request, places)
             if isinstance(question, Refine):
                 return self._refined(request, question, places, state, n)
             assert isinstance(question, Label)
@@ -464,6 +494,7 @@ class SecureParticipant:
         """Return sums with this participant's share of the noise: those of ``threshold`` participants are enough."""
         question, layout, places = request.question, request.layout, self._places(request, inner.column_of())
         assert isinstance(question, AskSums)
+        self._check_told(request, places)
         self._pipeline.admit(question, inner.handlers)
         require(bool((layout.units == question.radius).all()), "the units of the sum must be the radius")
         require(len(question.centres) == layout.n_clusters, "the centroids must fit the layout")
@@ -476,6 +507,11 @@ class SecureParticipant:
         AskUnmask: _unmask,
     }
     """The function that answers each request of secure sums; what is asked in the clear goes to the inner participant."""
+
+
+def _place_of(question: Request, terms: StudyTerms) -> str:
+    """Return what is summed at most once in a run."""
+    return "units" if isinstance(question, Describe) else str(question.place(terms))
 
 
 def _without_own(sent: Centres, part: _Part, merged: FloatArray, counts: FloatArray, at_home: BoolArray) -> Centres:

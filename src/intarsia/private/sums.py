@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -33,6 +33,7 @@ from intarsia.results.secure import SecureTotals
 class PrivateSums:
     """A private study on secure sums; see :class:`intarsia.coordinator.sums.FederatedSums` for the arguments."""
 
+    same_participants: ClassVar[bool] = False  # each total has noise of its own
     algorithm: PrivateAlgorithm
     columns: Mapping[str, tuple[str, ...]]
     min_holders: int
@@ -93,7 +94,8 @@ class PrivateSums:
             name: msgspec.structs.replace(round_request(model, privacy, each, run.round), radius=radius)
             for name, each in sketches.items()
         }
-        return Asked(step.state, layout, questions, last=step.last)
+        of_each = {name: each.features for name, each in sketches.items()}
+        return Asked(step.state, layout, questions, of_each, last=step.last)
 
     def _column_of(self, feature: str) -> str:
         levels = self.algorithm.privacy.levels

@@ -21,12 +21,13 @@ from intarsia.protocol.parts import MOST_CENTRES
 from intarsia.protocol.private import AskSums
 from intarsia.protocol.refine import MOST_SETS, Refine
 from intarsia.protocol.terms import StudyTerms
-from intarsia.protocol.wire import Array, Exchange, Part, Reply, Request, pack_array
+from intarsia.protocol.wire import Array, Exchange, Part, Reply, Request, pack_array, tag_of
 
 MOST_PARTICIPANTS = 200
 MOST_SUMS = 64
 _MOST_BYTES = 1 << 20  # of one box or statement
 _MOST_FEATURES = 100_000
+_DIGEST = 32  # bytes
 
 UNITS, ROUND, LABELS, NOISY = "units", "round", "labels", "noisy round"
 """What is summed: moments of columns, refined centroids, sizes and squares, and sums with noise."""
@@ -102,13 +103,19 @@ class Shares(Reply, frozen=True, tag="reply.shares"):
 
 
 class Layout(Part, frozen=True):
-    """What each number of a sum stands for, the same for all participants: masks cancel only if all were told the same."""
+    """What each number of a sum stands for, the same for all participants: masks cancel only if all were told the same.
+
+    ``told`` and ``asked`` are digests of the question: of the numbers by feature, because participants have different
+    features, and of the rest. A participant checks them, so that masks cancel only if all were asked the same.
+    """
 
     what: Annotated[str, Fact("what is summed")]
     features: Annotated[tuple[str, ...], Fact("features with several holders: no other feature is summed")]
     n_sets: Annotated[int, Fact("number of sets of centroids")]
     n_clusters: Annotated[int, Fact("number of clusters")]
     units: Annotated[Array, Fact("units that sums of each feature are counted in")]
+    told: Annotated[tuple[bytes, ...], Fact("digest of the numbers that the question has for each feature")] = ()
+    asked: Annotated[bytes, Fact("digest of the rest of the question")] = b""
 
     def check(self) -> None:
         """The numbers must be in their ranges, and the units positive."""
@@ -117,6 +124,8 @@ class Layout(Part, frozen=True):
         require(1 <= self.n_sets <= MOST_SETS and 1 <= self.n_clusters <= MOST_CENTRES, "there are too many centroids")
         fits = self.units.shape == (len(self.features),) and self.units.dtype.kind == "f"
         require(fits and bool((np.isfinite(self.units) & (self.units > 0)).all()), "units must be positive numbers")
+        require(len(self.told) in {0, len(self.features)}, "there must be a digest for each feature")
+        require({len(self.asked), *map(len, self.told)} <= {0, _DIGEST}, f"digests must have {_DIGEST} bytes")
 
     def digest(self) -> bytes:
         """Return the SHA-256 of the layout, which masks depend on."""
@@ -151,9 +160,47 @@ class AskMasked(_Secure, frozen=True, tag="query.masked"):
         kind = {Describe: UNITS, Refine: ROUND, Label: LABELS, AskSums: NOISY}[type(self.question)]
         require(self.layout.what == kind, "the layout must be that of the question")
         self.question.check()
+        without = not isinstance(self.question, Label) or self.question.gaussians is None
+        require(without, "rows of a sum are labelled by the nearest centroid")
         require(len(self.merged) in {0, self.layout.n_sets}, "there must be one merged set for each set of centroids")
         require(len(self.came_from) in {0, self.layout.n_sets}, "each set must say where it came from")
         require(0 < self.step_size <= 1, "the step size must be above 0 and at most 1")
+
+    def told(self) -> tuple[bytes, ...]:
+        """Return a digest of all numbers that the question has for each feature of the participant.
+
+        Those of columns that stay at home may differ between participants; all others must be the same.
+        """
+        question = self.question
+        if isinstance(question, Describe):
+            return ()
+        if isinstance(question, AskSums):
+            parts = [question.centres, question.known, question.scales]
+        else:
+            sets = question.rivals if isinstance(question, Refine) else (question.centres,)
+            require(all(each.values.shape == each.known.shape for each in sets), "centroids must fit each other")
+            parts = [part for each in sets for part in (np.where(each.known, each.values, 0.0), each.known)]
+            parts += [part for each in sets for part in (each.low, each.high)]
+            parts += [] if question.columns is None else [question.columns.shift, question.columns.scale]
+            parts += [part for each in self.merged for part in (each.values, each.counts)]
+        rows = [np.atleast_2d(part).astype("<f8") for part in parts]
+        require(len({part.shape[1:] for part in rows}) == 1, "all numbers must be those of the same features")
+        table = np.ascontiguousarray(np.concatenate(rows).T)
+        return tuple(sha256(column.tobytes()).digest() for column in table)
+
+    def asked(self) -> bytes:
+        """Return a digest of all that the question has beside numbers of features, which must be the same for all."""
+        question, words = self.question, [self.came_from, self.step_size, len(self.merged)]
+        if isinstance(question, Describe):
+            words += [question.scale, question.moments_of]
+        elif isinstance(question, AskSums):
+            words += [question.round, question.radius]
+        elif isinstance(question, Label):
+            words += [question.spread, question.gaussians is None, question.columns is None]
+        else:
+            words += [question.seed, question.round, len(question.rivals), question.min_points, question.max_iter]
+            words += [question.crosswise, question.columns is None]
+        return sha256(msgspec.msgpack.encode([tag_of(question), *words])).digest()
 
 
 class Masked(Reply, frozen=True, tag="reply.masked"):
