@@ -139,10 +139,8 @@ def show(report: Feasibility) -> None:
 
 def _lines(report: Feasibility) -> list[str]:
     single = len(report.single)
-    lines = [
-        f"{len(report.common)} of {len(report.columns)} columns are common to all; "
-        f"{single} {'has' if single == 1 else 'have'} one owner."
-    ]
+    owned = f"{single} {'has' if single == 1 else 'have'} one owner"
+    lines = [f"{len(report.common)} of {len(report.columns)} columns are common to all; {owned}."]
     if report.bridges:
         bridges = ", ".join(f"{b.participant} (without it: {len(b.parts)} parts)" for b in report.bridges)
         lines.append(f"The study depends on: {bridges}.")
