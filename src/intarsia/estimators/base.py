@@ -137,7 +137,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         """Read one table with named columns, or one matrix as scikit-learn reads it."""
         check_one(X)
         if has_text_names(X):
-            table = open_table(X, _PLAIN).hold(self._missing_of_one, self.privacy)
+            table = open_table(X, _PLAIN, declared=self.privacy).hold(self._missing_of_one, self.privacy)
             self.feature_names_in_ = np.array(table.given_names, dtype=object)
             self.n_features_in_ = len(table.given_names)
             return table
