@@ -31,7 +31,7 @@ from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.settings import OBSERVED, check_settings, for_each
 from intarsia.estimators.stability import KINDS, Fitted
 from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeaturesError, quote
-from intarsia.participant.secure import new_credentials
+from intarsia.participant.vault import new_credentials
 from intarsia.privacy.budget import Charged
 from intarsia.privacy.policy import OPEN
 from intarsia.private.algorithm import PrivateAlgorithm

@@ -12,7 +12,7 @@ from intarsia.exceptions import InputError, ReleaseError
 from intarsia.federation.algorithms import run_of
 from intarsia.federation.key_list import keys_of, own_key
 from intarsia.federation.kit_folder import study_of
-from intarsia.participant.secure import Credentials
+from intarsia.participant.vault import Credentials
 
 RUNS = "intarsia"  # folder of a kit: what a site keeps of each run
 
