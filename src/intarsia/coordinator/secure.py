@@ -27,7 +27,7 @@ from intarsia.coordinator.gather import check_senders, replies_of
 from intarsia.coordinator.sums import Asked, FederatedSums
 from intarsia.core.types import IntArray
 from intarsia.exceptions import ProtocolError, SettingError, about, quote
-from intarsia.privacy.secure.group import Group, Signed, Statement, checked_statements
+from intarsia.privacy.secure.group import Group, Signed, Statement, checked_statements, holders, holders_left
 from intarsia.privacy.secure.identity import fingerprint_of
 from intarsia.privacy.secure.masks import unmasked
 from intarsia.protocol import (
@@ -207,9 +207,17 @@ class SecureAlgorithm:
                 raise about(name, ProtocolError(f"the masked sum of participant {name!r} must have {n} numbers"))
         survivors = tuple(sorted(replies))
         _check_same(setup, survivors)
+        self._check_holders(setup, survivors)
         request = AskUnmask(index=setup.n_done, survivors=survivors)
         vectors = {name: reply.values.astype("int64") for name, reply in replies.items()}
         return Step(AskedUnmask(setup, asked, vectors), dict.fromkeys(survivors, request))
+
+    def _check_holders(self, setup: Setup, survivors: Sequence[str]) -> None:
+        """Raise a ProtocolError for a total that no participant would open, before it is asked for."""
+        n_holders = holders({name: setup.statements[name] for name in setup.members})
+        left = holders_left(setup.group, setup.statements, setup.members, survivors)
+        if few := sorted(name for name, n in n_holders.items() if n >= self.min_holders > left[name]):
+            raise ProtocolError(f"too few of the holders of {len(few)} column(s) are left in the total: {quote(few)}")
 
     def _with_total(self, state: AskedUnmask, replies: Mapping[str, Unmasked]) -> Step:
         setup, asked = state.setup, state.asked
