@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from intarsia.cli import main
+from intarsia.federation.consent import keep
 from intarsia.federation.flare.driver import Driver
 from intarsia.federation.site import RELEASES
 from intarsia.privacy.journal import LEFT, Journal
@@ -240,6 +241,12 @@ class SecureFederation(Federation):
     @property
     def more(self):
         return ("--keys", str(self.folder / "keys.json"))
+
+    def reseed(self, seed):
+        """Everybody agrees on another seed, and sites know it before the run: a new form ends the runs of the old one."""
+        super().reseed(seed)
+        for name in self.names:
+            keep(self.folder / "kits" / name, (self.folder / f"{name}.consent.toml").read_text(), is_new_form=True)
 
     def make_kits(self):
         super().make_kits()
