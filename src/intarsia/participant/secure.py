@@ -412,7 +412,7 @@ class SecureParticipant:
         try:
             if isinstance(inner, PrivateParticipant):
                 require(isinstance(question, AskSums), "a private study has sums with noise only")
-                return self._noisy(request, inner, state.group), {}
+                return self._noisy(request, inner, state), {}
             require(not isinstance(question, AskSums), "sums with noise are not part of the study")
             column_of = inner.column_of(getattr(question, "columns", None))
             if isinstance(question, Describe):
@@ -490,7 +490,7 @@ class SecureParticipant:
             parts.append(_Part(refined.values, refined.counts, moved.values, moved.seen))
         return vector, {"round": question.round, "parts": tuple(parts)}
 
-    def _noisy(self, request: AskMasked, inner: PrivateParticipant, group: Group) -> IntArray:
+    def _noisy(self, request: AskMasked, inner: PrivateParticipant, state: _State) -> IntArray:
         """Return sums with this participant's share of the noise: those of ``threshold`` participants are enough."""
         question, layout, places = request.question, request.layout, self._places(request, inner.column_of())
         assert isinstance(question, AskSums)
@@ -498,7 +498,8 @@ class SecureParticipant:
         self._pipeline.admit(question, inner.handlers)
         require(bool((layout.units == question.radius).all()), "the units of the sum must be the radius")
         require(len(question.centres) == layout.n_clusters, "the centroids must fit the layout")
-        return inner.shared_sums(question, group.threshold, len(layout.features), places)
+        own_keys = sha256(state.signed.statement).digest()  # new in each run
+        return inner.shared_sums(question, state.group.threshold, len(layout.features), places, own_keys)
 
     handlers: ClassVar[dict[type[Request], Callable[[Any, Any], Reply]]] = {
         AskKeys: _keys,
