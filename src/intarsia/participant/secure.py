@@ -25,7 +25,8 @@ from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, ReleaseError, quote
 from intarsia.participant.messages import with_name
 from intarsia.participant.participant import Participant
-from intarsia.participant.private import PrivateParticipant
+from intarsia.participant.private import FAILED, PrivateParticipant
+from intarsia.privacy.budget import SPENT
 from intarsia.privacy.secure.group import (
     Group,
     Secrets,
@@ -499,7 +500,12 @@ class SecureParticipant:
         require(bool((layout.units == question.radius).all()), "the units of the sum must be the radius")
         require(len(question.centres) == layout.n_clusters, "the centroids must fit the layout")
         own_keys = sha256(state.signed.statement).digest()  # new in each run
-        return inner.shared_sums(question, state.group.threshold, len(layout.features), places, own_keys)
+        try:
+            return inner.shared_sums(question, state.group.threshold, len(layout.features), places, own_keys)
+        except Exception as error:
+            if isinstance(error, ReleaseError) and str(error) == SPENT:
+                raise
+            raise LocalAlgorithmError(FAILED) from error  # how it fails may depend on rows
 
     handlers: ClassVar[dict[type[Request], Callable[[Any, Any], Reply]]] = {
         AskKeys: _keys,
