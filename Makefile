@@ -36,8 +36,8 @@ e2e: $(VENV)/.flare  ## federations of real processes, and what happens when one
 network: $(VENV)/.flare  ## what the network adds to an exchange, also of ten megabytes from each
 	INTARSIA_LARGE=1 OMP_NUM_THREADS=1 $(BIN)/pytest -m e2e tests/e2e/test_overhead.py -s
 
-soak: $(VENV)/.flare  ## thirty runs, each with a kill -9 at a random moment (a quarter of an hour)
-	INTARSIA_SOAK=10 OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e/test_soak.py -m e2e --numprocesses 3 -s
+soak: $(VENV)/.flare  ## forty runs, ten of them with secure sums, each with a kill -9 at a random moment (20 minutes; RUNS=40: longer)
+	INTARSIA_SOAK=$(or $(RUNS),10) OMP_NUM_THREADS=1 $(BIN)/pytest tests/e2e/test_soak.py -m e2e --numprocesses 3 -s
 
 attack: setup  ## all attacks on all studies, three seeds each, as a table -> build/attacks.md, 500 kills of the ledger, 1,000 secure sums, and neighbours and canaries of private tables (half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'attack or not attack' tests/attacks tests/privacy/test_ledger_kills.py tests/privacy/secure tests/private/test_neighbours.py tests/core/private -s

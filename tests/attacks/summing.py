@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from intarsia import FederatedClustering, ReleasePolicy
-from intarsia.participant.secure import MemoryVault, SecureParticipant, new_credentials
+from intarsia.participant.secure import SecureParticipant
+from intarsia.participant.vault import MemoryVault, new_credentials
 from intarsia.privacy.secure.group import Group, Signed, checked_statements
 from intarsia.privacy.secure.identity import fingerprint_of
 from intarsia.privacy.secure.masks import unmasked

@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from intarsia.cli import main
+from intarsia.federation.consent import keep
 from intarsia.federation.flare.driver import Driver
 from intarsia.federation.site import RELEASES
 from intarsia.privacy.journal import LEFT, Journal
@@ -62,12 +63,13 @@ class Federation:
         late=(),
         release="",
         privacy="",
+        head="",
     ):
         self.folder, self.tables, self.running, self.late = folder, tables, {}, late
         self.names = list(tables)
         for name, table in tables.items():
             table.write_parquet(folder / f"{name}.parquet")
-        head = f'name = "study"\nparticipants = {json.dumps(self.names)}\nmethod = "{method}"\n'
+        head += f'name = "study"\nparticipants = {json.dumps(self.names)}\nmethod = "{method}"\n'
         head += f"n_clusters = {json.dumps(k)}\ndeadline = {deadline}\n" + (f"quorum = {quorum}\n" if quorum else "")
         server = f'[server]\nhost = "localhost"\nport = {free_port()}\n'
         (folder / "study.toml").write_text(
@@ -113,6 +115,7 @@ class Federation:
         ):
             main(list(words))
         assert not end.value.code, said.getvalue()
+        return said.getvalue()
 
     def agree(self, name):
         """Whoever answers for the data reads the form and fills it in."""
@@ -227,3 +230,35 @@ class Federation:
     @property
     def model(self):
         return self.folder / "study" / "model.intarsia"
+
+
+class SecureFederation(Federation):
+    """Participants that make their own keys and agree on a list of them, for secure sums."""
+
+    def __init__(self, folder: Path, tables, **settings):
+        super().__init__(folder, tables, head="secure_sums = true\n", **settings)
+
+    @property
+    def more(self):
+        return ("--keys", str(self.folder / "keys.json"))
+
+    def reseed(self, seed):
+        """Everybody agrees on another seed, and sites know it before the run: a new form ends the runs of the old one."""
+        super().reseed(seed)
+        for name in self.names:
+            keep(self.folder / "kits" / name, (self.folder / f"{name}.consent.toml").read_text(), is_new_form=True)
+
+    def make_kits(self):
+        super().make_kits()
+        authority = str(self.folder / "kits" / "authority")
+        for name in self.names:
+            joining, reply = self.folder / name, self.folder / "approved" / f"{name}.approved.json"
+            asked = self.here(
+                "federation", "join-request", str(self.folder / "study.toml"), "--name", name, "-o", str(joining)
+            )
+            seen = asked.partition("in person: ")[2].splitlines()[0]
+            approve = ("federation", "approve", str(joining / f"{name}.request.pem"), "--authority", authority)
+            self.here(*approve, "-o", str(reply.parent), "--fingerprint", seen)
+            kit = self.folder / "kits" / name
+            self.here("federation", "join", str(reply), "--request", str(joining), "-o", str(kit))
+        self.here("federation", "keys", "--authority", authority, "-o", str(self.folder / "keys.json"))

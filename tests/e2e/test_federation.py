@@ -57,7 +57,8 @@ def assert_same(federation, expected):
     np.testing.assert_array_equal(found.centroids[:, order], expected.centroids)
     for name in federation.names:
         np.testing.assert_array_equal(federation.labels(name), expected.labels[name])
-        np.testing.assert_array_equal(found.sizes[name], expected.sizes[name])
+        np.testing.assert_array_equal(found.outcome.sizes[name], expected.outcome.sizes[name])
+    np.testing.assert_array_equal(found.outcome.total_sizes, expected.outcome.total_sizes)
     assert found.labels == {}
     assert found.confidence == expected.confidence
 

@@ -15,12 +15,13 @@ from intarsia import ReleasePolicy
 pytest.importorskip("nvflare")
 psutil = pytest.importorskip("psutil")
 from intarsia.runtime.transcript import Answer, Questions, read_file  # noqa: E402
-from tests.e2e.federations import Federation  # noqa: E402
+from tests.e2e.federations import Federation, SecureFederation  # noqa: E402
 from tests.e2e.test_federation import assert_same  # noqa: E402
 
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("default")]
-RUNS = int(os.environ.get("INTARSIA_SOAK", "1"))  # in each of three federations; make soak: 10
+RUNS = int(os.environ.get("INTARSIA_SOAK", "1"))  # in each of four federations; make soak: 10
 SECONDS = 300.0  # that a run may take, whatever dies
+SECURE = "secure sums"  # of the federated method: a kill may come in any of their four steps
 VICTIMS = ("site", "its job", "server", "server's job", "driver")
 
 
@@ -63,15 +64,24 @@ def kill(victim, name, federation, process):
             process.wait()
 
 
-@pytest.mark.parametrize(("part", "method"), [(0, "federated"), (1, "federated"), (2, "one_shot")])
+def federation_of(folder, held, method):
+    rules = 'max_rounds = "any"'  # of all runs together
+    if method == SECURE:
+        pytest.importorskip("Crypto")
+        return SecureFederation(folder, held, k=3, release=rules)
+    return Federation(folder, held, method, k=3, release=rules)
+
+
+@pytest.mark.parametrize(("part", "method"), [(0, "federated"), (1, "federated"), (2, "one_shot"), (3, SECURE)])
 def test_whatever_dies_the_run_ends_with_the_right_answer(part, method, tmp_path):
     rng = np.random.default_rng(part)
     held = tables(rng)
-    with Federation(tmp_path, held, method, k=3, release='max_rounds = "any"') as federation:  # of all runs together
+    settings = {"secure_sums": True} if method == SECURE else {"method": method}
+    with federation_of(tmp_path, held, method) as federation:
         for k in range(RUNS):
             seed = 1000 * part + k
             victim, name = VICTIMS[(k + part) % len(VICTIMS)], str(rng.choice(list(held)))
-            expected = intarsia.cluster(held, 3, method=method, random_state=seed, release=ReleasePolicy())
+            expected = intarsia.cluster(held, 3, random_state=seed, release=ReleasePolicy(), **settings)
             # a federated run sends the very replies of a run in process: the kill comes after some share of them
             n_replies = sum(len(exchange.bytes_out) for exchange in expected.run.exchanges)
             moment, delay = int(rng.integers(0, n_replies)), float(rng.uniform(0, 0.4))

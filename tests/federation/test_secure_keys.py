@@ -22,9 +22,10 @@ from intarsia.federation.algorithms import algorithm_of
 from intarsia.federation.certificates.authority import Authority
 from intarsia.federation.certificates.enrolment import approve, join, read_request, write_request
 from intarsia.federation.certificates.keys import certificate_of, fingerprint
+from intarsia.federation.key_list import KEYS, OWN_KEY, in_groups, keys_of, read_keys, write_keys
 from intarsia.federation.kit_folder import STARTUP, install, write_study
 from intarsia.federation.kit_readme import write_readme
-from intarsia.federation.secure import KEYS, OWN_KEY, FileVault, in_groups, keys_of, read_keys, write_keys
+from intarsia.federation.secure import FileVault
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.federation.study_file import Study, make_secure, read_study, smallest_quorum
 from intarsia.privacy.secure.group import Group

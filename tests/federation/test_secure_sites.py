@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tomllib
 import warnings
 
 import numpy as np
@@ -15,22 +16,15 @@ pytest.importorskip("cryptography")
 pytest.importorskip("Crypto")
 import intarsia
 from intarsia import ReleasePolicy
+from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.exceptions import ProtocolError, ReleaseError, SettingError
 from intarsia.federation.algorithms import algorithm_of, as_json, forbidden, from_json, run_of
 from intarsia.federation.certificates.keys import KeyPair
 from intarsia.federation.consent import form_of, keep, terms_of
+from intarsia.federation.key_list import KEYS, keys_of, own_fingerprint, record_own_key, write_keys
 from intarsia.federation.kit_folder import STARTUP, write_study
 from intarsia.federation.preview import preview
-from intarsia.federation.secure import (
-    KEYS,
-    credentials_of,
-    forget_runs,
-    keys_of,
-    own_fingerprint,
-    record_own_key,
-    vault_of,
-    write_keys,
-)
+from intarsia.federation.secure import credentials_of, forget_runs, vault_of
 from intarsia.federation.site import RELEASES, Site
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.federation.study_file import Study
@@ -251,7 +245,12 @@ def test_the_form_lists_every_message_of_a_secure_run_and_no_other(finished):
     form = form_of(seen.terms, seen.messages)
     assert seen.terms["requests"]["secure_sums"] is True
     assert "Masked sums are" in form
+    assert tomllib.loads(form)["leaves"]["reply.masked"]["values"] == "masked: only the total can be read"
     told = {tag_of(decode_reply(reply)) for name, reply in sites.replies if name == "a"}
     on_the_form = {tag_of(each.reply) for each in exchanges() if f'[leaves."{tag_of(each.reply)}"]' in form}
     assert told == on_the_form
+    private = replace(STUDY, privacy=DifferentialPrivacy(1, bounds=dict.fromkeys("xyz", (-9, 20))))
+    form = form_of((seen := preview(settings, private, "a", keys_of(kits["a"]))).terms, seen.messages)
+    told = {"reply.keys", "reply.shares", "reply.masked", "reply.unmasked", "reply.sketch", "reply.labels_kept"}
+    assert told == {tag_of(each.reply) for each in exchanges() if f'[leaves."{tag_of(each.reply)}"]' in form}
     assert "keys" not in terms_of(replace(STUDY, secure_sums=False), "a", settings, ["x"])

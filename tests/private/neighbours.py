@@ -123,11 +123,19 @@ def pair(rng: np.random.Generator) -> Pair:
     return Pair(privacy, columns, more)
 
 
+def series(cells: Column) -> pd.Series:
+    """The column as pandas makes it: types are inferred."""
+    try:
+        return pd.Series(cells)
+    except OverflowError:  # pandas 2.1 wants to know whether 10**400 is a float
+        return pd.Series(cells, dtype=object)
+
+
 def as_given(columns: dict[str, Column], how: str, folder: Path) -> Any:
     """The table as a mapping, of a library, or in a file."""
     if how == "mapping":
         return columns
-    frame = pd.DataFrame({name: pd.Series(cells) for name, cells in columns.items()})  # types are inferred
+    frame = pd.DataFrame({name: series(cells) for name, cells in columns.items()})
     if how == "pandas":
         return frame
     if how == "csv":
@@ -148,7 +156,8 @@ HOW = ("mapping", "pandas", "csv", "parquet", "streamed")
 def held(given: Any, how: str, privacy: DifferentialPrivacy) -> Any:
     """What the participant holds, or the text of the error."""
     try:
-        return open_table(given, "a", memory_limit=0 if how == "streamed" else None).hold(declared=privacy)
+        limit = 0 if how == "streamed" else None
+        return open_table(given, "a", memory_limit=limit, declared=privacy).hold(declared=privacy)
     except IntarsiaError as error:
         return str(error)
 

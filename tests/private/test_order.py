@@ -29,7 +29,11 @@ def columns(seed=0):
 
 
 def participant(account, kind=PrivateParticipant, table=None):
-    return kind(open_table(columns() if table is None else table, "a").hold(declared=PRIVACY), PRIVACY, account)
+    return kind(
+        open_table(columns() if table is None else table, "a", declared=PRIVACY).hold(declared=PRIVACY),
+        PRIVACY,
+        account,
+    )
 
 
 def a_round(n=0, shift=0.0):

@@ -15,7 +15,8 @@ from intarsia.core.private.questions import GRAINS
 from intarsia.estimators.federated import FederatedClustering
 from intarsia.exceptions import InputError
 from intarsia.participant.private import PrivateParticipant
-from intarsia.participant.secure import SecureParticipant, new_credentials
+from intarsia.participant.secure import SecureParticipant
+from intarsia.participant.vault import new_credentials
 from intarsia.privacy import ledger_store
 from intarsia.privacy.budget import ROUND_SHARE, Account
 from intarsia.privacy.ledger import Ledger

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from intarsia.tables.feasibility import Feasibility
 
 NOT_POSSIBLE = 3
+_FEWEST_OF_A_SUM = 3  # participants
 _MOST_COLUMNS = 40  # in the overview
 _MOST_PAIRS = 10
 _MOST_UNUSABLE = 5
@@ -103,6 +104,10 @@ def as_json(report: Feasibility) -> dict[str, object]:
         "mixed_kinds": report.mixed,
         "units": report.units,
         "other_units": [odd._asdict() for odd in report.odd],
+        "secure_sums": {
+            "possible": report.possible and len(report.participants) >= _FEWEST_OF_A_SUM,
+            "stays_at_home": sorted(report.single),
+        },
         "possible": report.possible,
         "method": report.method,
         "verdict": report.verdict(),
@@ -133,9 +138,9 @@ def show(report: Feasibility) -> None:
 
 
 def _lines(report: Feasibility) -> list[str]:
-    lines = [
-        f"{len(report.common)} of {len(report.columns)} columns are common to all; {len(report.single)} have one owner."
-    ]
+    single = len(report.single)
+    owned = f"{single} {'has' if single == 1 else 'have'} one owner"
+    lines = [f"{len(report.common)} of {len(report.columns)} columns are common to all; {owned}."]
     if report.bridges:
         bridges = ", ".join(f"{b.participant} (without it: {len(b.parts)} parts)" for b in report.bridges)
         lines.append(f"The study depends on: {bridges}.")
@@ -154,10 +159,22 @@ def _lines(report: Feasibility) -> list[str]:
             f"Standard deviations differ by a factor of {high / low:.3g}, from '{smallest}' to '{largest}'; "
             f"--scale auto {left}."
         )
+    if report.possible and len(report.participants) >= _FEWEST_OF_A_SUM:
+        lines.append(_about_sums(report))
     if report.row_ids:
         columns = ", ".join(by_column(report.row_ids))
         lines.append(f"These columns look like row IDs; exclude them (-x): {columns}.")
     return lines
+
+
+def _about_sums(report: Feasibility) -> str:
+    """Return what secure sums would hide from a coordinator, and what they cannot."""
+    single = sorted(report.single)
+    home = f" in rounds, {', '.join(single[:_MOST_PAIRS])}{' …' * (len(single) > _MOST_PAIRS)} would stay at home;"
+    return (
+        f"With secure sums, a coordinator would learn totals only;{home if single else ''} first summaries are compared, "
+        "not added up, so that it sees them, and one-shot has no sums."
+    )
 
 
 def by_column(columns: Mapping[str, Sequence[str] | Mapping[str, str]]) -> list[str]:

@@ -176,17 +176,15 @@ def _tables(
     errors = Errors()
     for name, how in for_each(missing, list(paths), "missing").items():
         with errors.collected(name):
-            opened = open_table(
-                paths[name], name, id_column=id_column, leave_out=left_out, all_rows=needs_all_rows(how)
-            )
+            options: Any = {"id_column": id_column, "leave_out": left_out, "all_rows": needs_all_rows(how)}
+            opened, as_declared = open_table(paths[name], name, declared=declared, **options), declared
+            if declared is not None and undeclared(declared, {name: opened.columns}):  # it is said later
+                opened, as_declared = open_table(paths[name], name, **options), None
             known |= set(opened.all_columns)
             if opened.is_streamed and not quiet:
                 err.print(plain(f"{Path(paths[name]).name} is read in batches: {opened.n_rows:,} rows."))
             row_ids[name] = opened.row_id_columns()
-            whole = declared is not None and not undeclared(
-                declared, {name: opened.columns}
-            )  # if not, it is said later
-            tables[name] = opened.hold(how or "observed", declared if whole else None)
+            tables[name] = opened.hold(how or "observed", as_declared)
             ids[name] = opened.ids
     errors.raise_all(f" {_LEAVE_OUT}")
     check_left_out(left_out, known)

@@ -37,7 +37,7 @@ def check_certificates(kit: Path) -> None:
 
 def agreed_keys(kit: Path | None, given: Path | None) -> Mapping[str, str] | None:
     """Return the keys of all participants in a study with secure sums, from ``--keys`` or the kit."""
-    from intarsia.federation.secure import keys_of
+    from intarsia.federation.key_list import keys_of
 
     if kit is None and given is not None:
         raise SettingError("--keys needs a study. Hint: --kit, your kit.")

@@ -172,8 +172,8 @@ def keys(
     """
     engine()
     from intarsia.federation.certificates.authority import Authority
+    from intarsia.federation.key_list import check_keys, in_groups, write_keys
     from intarsia.federation.kit_folder import study_of
-    from intarsia.federation.secure import check_keys, in_groups, write_keys
     from intarsia.privacy.secure.identity import safety_number
 
     study = study_of(authority)

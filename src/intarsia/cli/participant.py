@@ -237,7 +237,7 @@ def serve(
     engine()
     from intarsia.federation.consent import keep
     from intarsia.federation.flare.kit import command_of
-    from intarsia.federation.secure import install_keys
+    from intarsia.federation.key_list import install_keys
     from intarsia.federation.site import check_record
     from intarsia.federation.site_settings import environment_of, write_settings
 

@@ -35,7 +35,10 @@ def forecast_for_files(
     opened = {name: open_table(path, name, leave_out=leave_out) for name, path in files.items()}
     options.check_declared({name: table.columns for name, table in opened.items()}, privacy)
     tables: dict[Hashable, AnyTable] = {name: table.hold() for name, table in opened.items()}
-    declared: dict[Hashable, AnyTable] = {name: table.hold(declared=privacy) for name, table in opened.items()}
+    declared: dict[Hashable, AnyTable] = {
+        name: open_table(path, name, leave_out=leave_out, declared=privacy).hold(declared=privacy)
+        for name, path in files.items()
+    }
     settings = {"scale": "auto", "random_state": 0}
     plain = estimator_for("one_shot" if one_shot else "federated", "auto" if clusters is None else clusters, settings)
     if quiet:

@@ -31,7 +31,7 @@ from intarsia.estimators.result import ClusteringResult
 from intarsia.estimators.settings import OBSERVED, check_settings, for_each
 from intarsia.estimators.stability import KINDS, Fitted
 from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeaturesError, quote
-from intarsia.participant.secure import new_credentials
+from intarsia.participant.vault import new_credentials
 from intarsia.privacy.budget import Charged
 from intarsia.privacy.policy import OPEN
 from intarsia.private.algorithm import PrivateAlgorithm
@@ -137,7 +137,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         """Read one table with named columns, or one matrix as scikit-learn reads it."""
         check_one(X)
         if has_text_names(X):
-            table = open_table(X, _PLAIN).hold(self._missing_of_one, self.privacy)
+            table = open_table(X, _PLAIN, declared=self.privacy).hold(self._missing_of_one, self.privacy)
             self.feature_names_in_ = np.array(table.given_names, dtype=object)
             self.n_features_in_ = len(table.given_names)
             return table

@@ -14,9 +14,10 @@ from typing import Any
 
 from intarsia._files import read_toml, write_atomically
 from intarsia.exceptions import SettingError, quote
-from intarsia.federation import secure
 from intarsia.federation.algorithms import terms_for
+from intarsia.federation.key_list import listed as listed_keys
 from intarsia.federation.private import listed
+from intarsia.federation.secure import forget_runs
 from intarsia.federation.settings_file import as_table
 from intarsia.federation.site import RELEASES
 from intarsia.federation.site_settings import LocalSettings, toml_lines
@@ -58,12 +59,10 @@ _LEAVES_PRIVATELY = """
 # What would leave: the fields of each message. Names of columns and levels are declared in the study; all numbers are noisy
 # sums over all rows, or follow from them. No message contains a label or a value of a row.
 """
-_LEAVES_MASKED = """
-# What would leave: the fields of each message, and the smallest number of rows behind a number in them. Masked sums are
-# random numbers to whoever sees them alone; only their total over participants can be read. Moments of columns leave in the
-# description only where no other participant has the column. Names of columns and levels of categories leave as well. No
-# message contains a label.
+_MASKED = """# Masked sums are random numbers to whoever sees them alone; only their total over participants can be read.
+# Keys and shares of keys are random, too.{more}
 """
+_MOMENTS = " Moments of a column leave in the description only where it has too few holders for a sum."
 _REQUESTS = """
 # What is answered: requests of the study with these settings, each once. All others are refused, before any row is read.
 # Units, levels and K are the same in all requests of a run. A new run needs a new form."""
@@ -84,6 +83,11 @@ _KEYS = """
 [keys]"""
 _NOISY = "declared or noisy"
 _NO_ROWS = "no rows: names and settings"
+_RANDOM = {
+    ("reply.shares", "boxes"): "random",
+    ("reply.masked", "values"): "masked: only the total can be read",
+    ("reply.unmasked", "shares"): "random",
+}
 
 
 def later_fields(method: str, *, stability: bool = False) -> dict[str, list[str]]:
@@ -102,7 +106,7 @@ def terms_of(
     """Return the terms that a participant agrees to; ``keys`` are those of all participants, with secure sums."""
     requests = terms_for(study, name)
     own = {} if requests.privacy is None else {"privacy": listed(requests, settings)}
-    own |= {} if keys is None else {"keys": secure.listed(keys)}
+    own |= {} if keys is None else {"keys": listed_keys(keys)}
     return own | {
         "study": study.name,
         "participant": name,
@@ -131,7 +135,9 @@ def form_of(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]], by:
     requests = terms["requests"]
     words = zip(toml_lines(requests), map(meaning_of_term, requests), strict=True)
     lines += [_REQUESTS, "[requests]", *(f"{line}  # {meaning}" for line, meaning in words)]
-    lines.append(_LEAVES_PRIVATELY if "privacy" in terms else _LEAVES_MASKED if requests["secure_sums"] else _LEAVES)
+    lines.append(_LEAVES_PRIVATELY if "privacy" in terms else _LEAVES)
+    if requests["secure_sums"]:
+        lines[-1] += _MASKED.format(more="" if "privacy" in terms else _MOMENTS)
     for tag, rows in _leaves(terms, messages).items():
         fields = zip(toml_lines(rows), [meaning_of(tag, path) for path in rows], strict=True)
         lines += [f"# {words_of(tag)}", f'[leaves."{tag}"]', *(f"{line}  # {words}" for line, words in fields), ""]
@@ -151,7 +157,9 @@ def _leaves(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]]) -> 
     no_rows = _NOISY if "privacy" in terms else _NO_ROWS
     leaves: dict[str, dict[str, Any]] = {
         str(message["message"]): {
-            field["field"]: no_rows if field["fewest_rows"] is None else field["fewest_rows"]
+            field["field"]: _RANDOM.get((str(message["message"]), field["field"]), no_rows)
+            if field["fewest_rows"] is None
+            else field["fewest_rows"]
             for field in message["fields"]
         }
         for message in messages
@@ -169,7 +177,7 @@ def keep(kit: Path, form: str, *, is_new_form: bool) -> None:
     if is_new_form and path.exists() and path.read_text(encoding="utf-8") != form:
         with Journal(kit / RELEASES).locked() as journal:
             journal.append({"event": AGREED, "digest": sha256(form.encode()).hexdigest()})
-        secure.forget_runs(kit)
+        forget_runs(kit)
     write_atomically(path, form.encode())
 
 

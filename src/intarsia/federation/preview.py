@@ -46,7 +46,7 @@ def preview(settings: LocalSettings, study: Study, name: str, keys: Mapping[str,
     algorithm, _ = algorithm_of(study)
     if why := forbidden(algorithm, settings.release):
         raise ReleaseError(f"your release rules forbid what the study asks for: {why} Hint: nothing has left.")
-    opened = open_rows(name, settings)
+    opened = open_rows(name, settings, algorithm.terms(name))
     masked = without_values(_MASKED) if study.secure_sums else []
     algorithm = without_secure(algorithm)  # what is summed is answered under masks, which nobody could read here
     participant = participant_of(settings, opened, terms=algorithm.terms(name))

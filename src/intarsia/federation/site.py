@@ -53,8 +53,8 @@ RELEASES, LABELS, LABELS_OF_RUNS = "releases.jsonl", "labels.csv", "labels"
 _RUN = re.compile(r"[0-9a-f]{16}")
 
 
-def open_rows(name: str, settings: LocalSettings) -> Opened:
-    """Open the columns of the participant's table that its settings name."""
+def open_rows(name: str, settings: LocalSettings, terms: StudyTerms | None = None) -> Opened:
+    """Open the columns of the participant's table that its settings name; as they are declared if the terms are private."""
     if not settings.table:
         raise SettingError(
             f"participant {name!r} has no table. Hint: intarsia participant serve --kit … --table data.csv"
@@ -65,6 +65,7 @@ def open_rows(name: str, settings: LocalSettings) -> Opened:
         id_column=settings.id_column,
         columns=settings.columns or None,
         all_rows=needs_all_rows(settings.missing, settings.local),
+        declared=None if terms is None else terms.privacy,
     )
 
 
@@ -148,7 +149,7 @@ class Site:
         self._vault = vault_of(kit, run) if study.secure_sums else None
         credentials = credentials_of(kit, run) if study.secure_sums else None  # before a row is read
         with _one_error() if terms is not None and terms.privacy is not None else nullcontext():
-            opened = open_rows(name, settings)
+            opened = open_rows(name, settings, terms)
             inner = participant_of(settings, opened, self._journal, terms, Place(study.name, run))
         self._participant: Participant | PrivateParticipant | SecureParticipant = inner
         self._secure = (

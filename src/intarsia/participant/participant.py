@@ -69,7 +69,6 @@ _ROWS_AT_A_TIME = 1 << 16  # that are compared with centres at the same time, at
 _MOST_TRIED = 50  # numbers of clusters that are tried if nobody knows K
 _TOLERANCE = 1e-4  # of the mean variance: centres that move less in a pass over a large table have converged
 
-
 Handler = Callable[["Participant", Any, HeldRows], Reply]
 
 
@@ -153,9 +152,8 @@ class Participant:
         try:
             self._audit.begin()
         except ReleaseError as error:
-            raise ReleaseError(
-                "the table has changed since answers about it left, so that its owner must consent anew."
-            ) from error
+            changed = "the table has changed since answers about it left, so that its owner must consent anew."
+            raise ReleaseError(changed) from error
         except (InputError, OutputError) as error:
             raise ReleaseError("the record of what was told of the table cannot be read or written.") from error
 

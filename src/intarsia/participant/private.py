@@ -50,7 +50,7 @@ from intarsia.tables.sample import LIMITS, Limits
 
 _COUNT_SHARE = 0.01  # of what a sketch costs, for the noisy number of rows that decides on the number of passes
 _LONG = 1 << 25  # values of a table that is read in few passes
-FAILED = "it could not answer. Its own log says why."
+_FAILED = "it could not answer. Its own log says why."
 
 Handler = Callable[["PrivateParticipant", Any], Reply]
 
@@ -117,7 +117,12 @@ class PrivateParticipant:
             return Masked(values=add_noise(vector.ravel(), noise))
 
         asked = repr((n_sharing, n_features, places.tolist(), run))
-        reply = self._once(request, answer, asked)
+        try:
+            reply = self._once(request, answer, asked)
+        except Exception as error:
+            if isinstance(error, ReleaseError) and str(error) == SPENT:
+                raise
+            raise LocalAlgorithmError(_FAILED) from error  # how it fails may depend on rows
         assert isinstance(reply, Masked)
         return reply.values
 
@@ -139,7 +144,7 @@ class PrivateParticipant:
             return self._pipeline.release(request, self.handlers[type(request)](self, request))
         except Exception as error:  # noqa: BLE001  (how it fails may depend on rows, unless the budget is spent)
             spent = isinstance(error, ReleaseError) and str(error) == SPENT
-            return self._failed(request, error, f"participant {self.name!r}: {SPENT if spent else FAILED}")
+            return self._failed(request, error, f"participant {self.name!r}: {SPENT if spent else _FAILED}")
 
     def _failed(self, request: Request, error: Exception, message: str) -> Reply:
         self.last_error = error

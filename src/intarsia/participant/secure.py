@@ -5,31 +5,28 @@ the total (:mod:`intarsia.privacy.secure`). What it must not forget, because a s
 mask, is in its vault before a reply leaves: its secrets, whose keys it trusted, what it answered, and whom it helped to
 unmask.
 
-Columns with fewer than ``min_holders`` holders are in no sum. Their part of the centroids is refined at home, and kept in
-the vault from round to round.
+Columns with fewer than ``min_holders`` holders are in no sum: :mod:`intarsia.participant.at_home`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
-from intarsia.core.alignment import blend, without_own
-from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.features import FeatureSpace
-from intarsia.core.types import BoolArray, FloatArray, IntArray
+from intarsia.core.types import IntArray
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError, ProtocolError, ReleaseError, quote
+from intarsia.participant.at_home import moved_parts, own_sets, part_of, with_home
 from intarsia.participant.messages import with_name
 from intarsia.participant.participant import Participant
-from intarsia.participant.private import FAILED, PrivateParticipant
-from intarsia.privacy.budget import SPENT
+from intarsia.participant.private import PrivateParticipant
+from intarsia.participant.vault import AskedSum, Credentials, MemoryVault, State, Vault, decoded_state, encoded_state
 from intarsia.privacy.secure.group import (
     Group,
-    Secrets,
     Signed,
     Statement,
     checked_statements,
@@ -38,9 +35,9 @@ from intarsia.privacy.secure.group import (
     make_secrets,
     signed_statement,
 )
-from intarsia.privacy.secure.identity import Identity, fingerprint_of
+from intarsia.privacy.secure.identity import Identity
 from intarsia.privacy.secure.masks import masked, shares_for
-from intarsia.privacy.secure.shares import Held, Own, opened_boxes, split
+from intarsia.privacy.secure.shares import Held, opened_boxes, split
 from intarsia.protocol import (
     AskKeys,
     AskMasked,
@@ -48,7 +45,6 @@ from intarsia.protocol import (
     AskSketch,
     AskSums,
     AskUnmask,
-    Centres,
     Describe,
     Description,
     Failure,
@@ -70,92 +66,10 @@ from intarsia.protocol import (
 )
 from intarsia.protocol.checks import require
 from intarsia.protocol.totals import labels_vector, moments_vector, round_vector
-from intarsia.protocol.wire import Array, expect_array, pack_array, unpack_array
 
 _TOO_FAR = (
     "values are too far from the centroids to be added up exactly. Hint: scale='standard', or remove extreme values."
 )
-
-
-class Credentials(NamedTuple):
-    """How a participant proves who it is, and whom it trusts.
-
-    ``identity`` is its private key as PEM; ``pins`` are the fingerprints of all participants' public keys, its own included;
-    ``run`` is the name of the run that it takes part in.
-    """
-
-    identity: bytes
-    pins: Mapping[str, str]
-    run: str
-
-
-def new_credentials(names: Sequence[str], run: str = "run") -> dict[str, Credentials]:
-    """Return new keys for participants that are all in reach, as in one process."""
-    identities = {name: Identity.create() for name in names}
-    pins = {name: fingerprint_of(identity.public) for name, identity in identities.items()}
-    return {name: Credentials(identity.pem, pins, run) for name, identity in identities.items()}
-
-
-class Vault(Protocol):
-    """Keeps what a participant must not forget during a run, also over restarts."""
-
-    def load(self) -> bytes | None:
-        """Return what was stored last; None if nothing was."""
-
-    def store(self, data: bytes) -> None:
-        """Keep these bytes instead of the last ones; they are safe when this returns."""
-
-
-class MemoryVault:
-    """A vault that ends with the process."""
-
-    def __init__(self) -> None:
-        self._data: bytes | None = None
-
-    def load(self) -> bytes | None:
-        """Return what was stored last."""
-        return self._data
-
-    def store(self, data: bytes) -> None:
-        """Keep these bytes."""
-        self._data = data
-
-
-class _Part(msgspec.Struct, frozen=True, eq=False):
-    """What a participant refined of one set of centroids, and the centroids of columns that stay at home after that."""
-
-    values: Array
-    counts: Array
-    home: Array
-    known: Array
-
-
-class _Asked(msgspec.Struct, frozen=True):
-    """The digest of a request for a masked sum, and the place of its question in the run."""
-
-    digest: bytes
-    place: str
-
-
-class _State(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """The contents of a vault."""
-
-    group: Group
-    secrets: Secrets
-    signed: Signed
-    keys: dict[str, Signed] = {}
-    boxes: dict[str, bytes] = {}
-    own: Own | None = None
-    received: dict[str, bytes] = {}
-    asked: dict[int, _Asked] = {}
-    answers: dict[int, bytes] = {}
-    unmasked: dict[int, tuple[str, ...]] = {}
-    round: int = 0
-    parts: tuple[_Part, ...] = ()
-
-
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=pack_array)
-_DECODER = msgspec.msgpack.Decoder(_State, dec_hook=expect_array, ext_hook=unpack_array)
 
 
 class SecureParticipant:
@@ -175,14 +89,11 @@ class SecureParticipant:
         self.name = inner.name
         self.last_error: Exception | None = None
         self._inner, self._pipeline, self._terms = inner, inner.pipeline, terms
-        self._identity, self._pins, self._run = (
-            Identity.from_pem(credentials.identity),
-            credentials.pins,
-            credentials.run,
-        )
+        self._identity = Identity.from_pem(credentials.identity)
+        self._pins, self._run = credentials.pins, credentials.run
         self._vault: Vault = MemoryVault() if vault is None else vault
         data = self._vault.load()
-        self._state: _State | None = None if data is None else _DECODER.decode(data)
+        self._state: State | None = None if data is None else decoded_state(data)
         self._trusted: dict[str, Statement] | None = None
 
     @property
@@ -219,9 +130,8 @@ class SecureParticipant:
             failure = Failure(error=type(error).__name__, message=with_name(self.name, error))
         except Exception as error:  # noqa: BLE001  (the text of another library's error may contain values)
             self.last_error = error
-            message = (
-                f"participant {self.name!r} failed with a {type(error).__name__} while answering {tag_of(request)}"
-            )
+            kind, what = type(error).__name__, tag_of(request)
+            message = f"participant {self.name!r} failed with a {kind} while answering {what}"
             failure = Failure(error=LocalAlgorithmError.__name__, message=message)
         return self._pipeline.release_failure(request, failure)
 
@@ -241,10 +151,10 @@ class SecureParticipant:
                     "only."
                 )
 
-    def _store(self, state: _State, **changes: Any) -> _State:
+    def _store(self, state: State, **changes: Any) -> State:
         """Change the state, and return it when it is safe."""
         changed = msgspec.structs.replace(state, **changes) if changes else state
-        self._vault.store(_ENCODER.encode(changed))
+        self._vault.store(encoded_state(changed))
         self._state = changed
         return changed
 
@@ -261,7 +171,7 @@ class SecureParticipant:
         if state is None:
             secrets = make_secrets(request.n_sums)
             signed = signed_statement(self._identity, group, self.name, self._columns, secrets)
-            state = self._store(_State(group=group, secrets=secrets, signed=signed))
+            state = self._store(State(group=group, secrets=secrets, signed=signed))
         if state.group != group:
             raise ReleaseError("keys for another number of sums were given in this run, and a run has one set of keys.")
         signed = state.signed
@@ -288,7 +198,7 @@ class SecureParticipant:
         state, digest = self._begun(), sha256(encode(request)).digest()
         statements = self._statements(state)
         require(request.index < state.group.n_sums, f"the run has {state.group.n_sums} sums")
-        asked = _Asked(digest, _place_of(request.question, self._terms))
+        asked = AskedSum(digest, _place_of(request.question, self._terms))
         if state.asked.get(request.index, asked) != asked:
             raise ReleaseError(
                 f"sum {request.index} was asked for in other words in this run, and each sum is answered once."
@@ -344,19 +254,19 @@ class SecureParticipant:
         self._store(state, unmasked={**state.unmasked, request.index: survivors})
         return Unmasked(shares=shares)
 
-    def _begun(self) -> _State:
+    def _begun(self) -> State:
         if self._state is None:
             raise ProtocolError("this participant gave no keys in this run yet")
         return self._state
 
-    def _statements(self, state: _State) -> dict[str, Statement]:
+    def _statements(self, state: State) -> dict[str, Statement]:
         if state.own is None:
             raise ProtocolError("this participant gave no shares in this run yet")
         if self._trusted is None:  # after a restart
             self._trusted = checked_statements(state.group, state.keys, self._pins)
         return self._trusted
 
-    def _held(self, state: _State, boxes: Mapping[str, bytes]) -> Held:
+    def _held(self, state: State, boxes: Mapping[str, bytes]) -> Held:
         assert state.own is not None
         return opened_boxes(state.group, self.name, state.secrets, self._statements(state), state.own, boxes)
 
@@ -407,7 +317,7 @@ class SecureParticipant:
                 "part of one of them."
             )
 
-    def _vector(self, request: AskMasked, state: _State, n: int) -> tuple[IntArray | Failure, dict[str, Any]]:
+    def _vector(self, request: AskMasked, state: State, n: int) -> tuple[IntArray | Failure, dict[str, Any]]:
         """Return the answer to the question as whole numbers, and what changes in the state."""
         question, layout, inner = request.question, request.layout, self._inner
         try:
@@ -418,9 +328,7 @@ class SecureParticipant:
             column_of = inner.column_of(getattr(question, "columns", None))
             if isinstance(question, Describe):
                 numbers = {name: name for name in self._columns if name in column_of}
-                require(
-                    question.scale is not None and question.moments_of is None, "a sum needs moments of all columns"
-                )
+                require(question.scale is not None and question.moments_of is None, "a sum needs all moments")
                 places = self._places(request, numbers)
                 self._check_told(request, places)
                 reply = self._at_home(question)
@@ -434,7 +342,7 @@ class SecureParticipant:
             if isinstance(question, Refine):
                 return self._refined(request, question, places, state, n)
             assert isinstance(question, Label)
-            centres = self._with_home(question.centres, self._part_of(request, state, 0), places < 0)
+            centres = with_home(question.centres, part_of(request, state.parts, 0), places < 0)
             reply = self._at_home(msgspec.structs.replace(question, centres=centres))
             if isinstance(reply, Failure):
                 return reply, {}
@@ -448,50 +356,25 @@ class SecureParticipant:
         with self._pipeline.at_home():
             return self._inner.handle(question)
 
-    def _part_of(self, request: AskMasked, state: _State, k: int) -> _Part | None:
-        if not request.came_from or not 0 <= (before := request.came_from[k]) < len(state.parts):
-            return None
-        return state.parts[before]
-
-    def _with_home(self, sent: Centres, before: _Part | None, at_home: BoolArray) -> Centres:
-        """Return the centroids with this participant's own part of the columns that stay at home."""
-        if before is None or before.home.shape != sent.values.shape:
-            return sent
-        values, known = np.where(at_home, before.home, sent.values), np.where(at_home, before.known, sent.known)
-        return msgspec.structs.replace(sent, values=values, known=known)
-
     def _refined(
-        self, request: AskMasked, question: Refine, places: IntArray, state: _State, n: int
+        self, request: AskMasked, question: Refine, places: IntArray, state: State, n: int
     ) -> tuple[IntArray | Failure, dict[str, Any]]:
-        at_home, is_next = places < 0, question.round == state.round + 1
         shape = (request.layout.n_clusters, len(places))
         fits = len(question.rivals) == request.layout.n_sets and all(
             each.values.shape == each.known.shape == shape for each in question.rivals
         )
+        fits = fits and all(each.values.shape == each.counts.shape == shape for each in request.merged)
         require(fits, "the sets of centroids must fit the layout and the features of this participant")
-        before = [self._part_of(request, state, k) for k in range(len(question.rivals))]
-        sets = [self._with_home(sent, part, at_home) for sent, part in zip(question.rivals, before, strict=True)]
-        asked = list(sets)
-        if question.crosswise and request.merged and is_next:
-            for k, part in enumerate(before):
-                merged = request.merged[k]
-                require(merged.values.shape == merged.counts.shape == shape, "merged centroids must fit the features")
-                if part is not None and part.values.shape == shape:
-                    asked[k] = _without_own(sets[k], part, merged.values, merged.counts, at_home)
-        reply = self._at_home(msgspec.structs.replace(question, rivals=tuple(asked)))
+        sets = own_sets(request, question, state, places < 0)
+        reply = self._at_home(msgspec.structs.replace(question, rivals=sets.asked))
         if isinstance(reply, Failure):
             return reply, {}
         assert isinstance(reply, Refinement)
         sent = [np.where(each.known, each.values, 0.0) for each in question.rivals]
         vector = round_vector(reply.refined, sent, places, request.layout, n)
-        parts = []
-        for centres, refined in zip(sets, reply.refined, strict=True):
-            old = MaskedCentroids.of(centres.values, centres.known.astype(np.float64))
-            moved = blend(old, MaskedCentroids.of(refined.values, refined.counts), request.step_size)
-            parts.append(_Part(refined.values, refined.counts, moved.values, moved.seen))
-        return vector, {"round": question.round, "parts": tuple(parts)}
+        return vector, {"round": question.round, "parts": moved_parts(sets.start, reply.refined, request.step_size)}
 
-    def _noisy(self, request: AskMasked, inner: PrivateParticipant, state: _State) -> IntArray:
+    def _noisy(self, request: AskMasked, inner: PrivateParticipant, state: State) -> IntArray:
         """Return sums with this participant's share of the noise: those of ``threshold`` participants are enough."""
         question, layout, places = request.question, request.layout, self._places(request, inner.column_of())
         assert isinstance(question, AskSums)
@@ -499,13 +382,8 @@ class SecureParticipant:
         self._pipeline.admit(question, inner.handlers)
         require(bool((layout.units == question.radius).all()), "the units of the sum must be the radius")
         require(len(question.centres) == layout.n_clusters, "the centroids must fit the layout")
-        own_keys = sha256(state.signed.statement).digest()  # new in each run
-        try:
-            return inner.shared_sums(question, state.group.threshold, len(layout.features), places, own_keys)
-        except Exception as error:
-            if isinstance(error, ReleaseError) and str(error) == SPENT:
-                raise
-            raise LocalAlgorithmError(FAILED) from error  # how it fails may depend on rows
+        run = sha256(state.signed.statement).digest()  # keys are new in each
+        return inner.shared_sums(question, state.group.threshold, len(layout.features), places, run)
 
     handlers: ClassVar[dict[type[Request], Callable[[Any, Any], Reply]]] = {
         AskKeys: _keys,
@@ -519,11 +397,3 @@ class SecureParticipant:
 def _place_of(question: Request, terms: StudyTerms) -> str:
     """Return what is summed at most once in a run."""
     return "units" if isinstance(question, Describe) else str(question.place(terms))
-
-
-def _without_own(sent: Centres, part: _Part, merged: FloatArray, counts: FloatArray, at_home: BoolArray) -> Centres:
-    """Return the centroids without this participant's part in them; those of columns at home stay as they are."""
-    own = MaskedCentroids.of(part.values, part.counts)
-    everybody = MaskedCentroids.of(np.where(at_home, own.values, merged), np.where(at_home, own.counts, counts))
-    rest = without_own(everybody, own, MaskedCentroids.of(sent.values, sent.known.astype(np.float64)))
-    return msgspec.structs.replace(sent, values=rest.values)

@@ -19,7 +19,8 @@ from intarsia.core.distances import Metric
 from intarsia.exceptions import LocalAlgorithmError, SettingError
 from intarsia.participant import Participant
 from intarsia.participant.private import PrivateParticipant
-from intarsia.participant.secure import Credentials, SecureParticipant
+from intarsia.participant.secure import SecureParticipant
+from intarsia.participant.vault import Credentials
 from intarsia.privacy.budget import Account, Charged
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy

@@ -1,6 +1,8 @@
 """CSV files: numbers go straight into their matrix, and the text of a large file is never in memory at once.
 
-The type of a column is inferred from all rows, as polars would: the file is parsed twice, for types and for values.
+The type of a column is inferred from all rows, as polars would: the file is parsed twice, for types and for values. For a
+private study nothing is inferred: all columns are texts, because one cell may change the type of a column, and polars fails
+at some cells of the type that it inferred.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -35,6 +38,7 @@ _LINE_END, _QUOTE = b"\n", b'"'
 class CsvFile(Source):
     """A CSV file in UTF-8. Its separator is the most frequent of ; , tab and | in the first line."""
 
+    infers_types = True
     n_bytes = 0  # always read as a whole: to parse the text anew in every pass would take longer than the passes
 
     def __init__(
@@ -90,6 +94,17 @@ class CsvFile(Source):
                 yield piece if columns is None else piece.select(columns)
                 del piece
 
+    def as_text(self) -> CsvFile:
+        """Return the file with texts in all columns: only its header is looked at."""
+        import polars as pl
+
+        with self._reading():
+            header = next(self._pieces(), None)
+            names = [] if header is None else self._parse(header, infer_schema_length=0, n_rows=0).columns
+        texts = copy(self)
+        texts.__dict__.update(infers_types=False, _types={name: pl.String() for name in names})
+        return texts
+
     def read(self, as_stored: Collection[str] = ()) -> dict[str, Any]:
         """Return columns by name: arrays of numbers, polars' own type for all others and for columns ``as_stored``."""
         import polars as pl
@@ -129,7 +144,8 @@ class CsvFile(Source):
         types: dict[str, set[pl.DataType]] = {}
         with self._reading():
             for text in self._pieces():
-                kinds = dict(self._parse(text, infer_schema_length=None, n_rows=0).schema)
+                # no row is wanted, but polars 1.0 parses some, and fails at digits that are too many for an integer
+                kinds = dict(self._parse(text, infer_schema_length=None, n_rows=0, ignore_errors=True).schema)
                 texts = [name for name, kind in kinds.items() if kind == pl.String]  # or columns without any value
                 cells = self._parse(text, infer_schema_length=0, columns=texts) if texts else pl.DataFrame()
                 for name, kind in kinds.items():

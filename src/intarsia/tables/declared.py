@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -52,6 +52,29 @@ def read_declared(table: Any, owner: str, privacy: DifferentialPrivacy) -> Table
     values = np.column_stack([columns[name] for name in numbers]) if numbers else np.zeros((n_rows, 0))
     categories = {name: columns[name] for name in levels}
     return Table(owner, numbers, tuple(names), values, ~np.isnan(values), categories)
+
+
+def read_texts(source: Source, privacy: DifferentialPrivacy, as_stored: Collection[str] = ()) -> dict[str, Any]:
+    """Return all rows of a source of texts: columns that are declared as they are, others and those ``as_stored`` as texts.
+
+    They are converted batch by batch: the texts of declared columns are not in memory at once.
+    """
+    known = {*privacy.bounds, *privacy.levels} - {*as_stored}
+    parts: dict[str, list[Any]] = {name: [] for name in source.columns if name in known}
+    others: list[nw.DataFrame[Any]] = []
+    for batch in source.batches():
+        frame = nw.from_native(batch, eager_only=True)
+        for name, column in _converted({name: frame.get_column(name) for name in parts}, privacy).items():
+            parts[name].append(column)
+        others.append(frame.drop(*parts))
+    rest = nw.concat(others)
+    return {name: _joined(parts[name]) if name in parts else rest.get_column(name) for name in source.columns}
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], Category):
+        return Category(parts[0].levels, np.concatenate([part.codes for part in parts]))
+    return np.concatenate(parts)
 
 
 class _Declared(Source):
@@ -107,6 +130,8 @@ def _bounded(column: Any, low: float, high: float) -> FloatArray:
 
 
 def _category(column: Any, name: str, levels: tuple[str, ...]) -> Category:
+    if isinstance(column, Category):  # of a file that was read as declared
+        return Category(levels, column.with_levels(levels))
     position, numbers = _positions(name, levels), _typed_numbers(column)
     if numbers is not None:
         different, at = np.unique(numbers, return_inverse=True)
@@ -149,7 +174,9 @@ def _cells(column: Any) -> list[Any]:
 
 
 def _key(cell: Any) -> Any:
-    return cell if type(cell) is str else (type(cell), str(cell))
+    if type(cell) is str:
+        return cell
+    return type(cell), cell if isinstance(cell, int) else str(cell)  # Python refuses to write very long integers
 
 
 def _number(cell: Any) -> float | None:

@@ -17,6 +17,7 @@ from intarsia.exceptions import InputError
 from intarsia.tables.names import check_header
 from intarsia.tables.source import needed, reading, register_source
 
+EXCEL = "excel"
 MOST_UNPACKED = 1 << 29  # bytes
 MOST_CELLS = 1 << 25  # 1,048,576 rows, the most that a sheet can have, of 32 columns
 _SHEET = re.compile(r"xl/worksheets/[^/]*\.xml", re.IGNORECASE)
@@ -34,7 +35,7 @@ def read_excel(path: str | PathLike[str], *, most_unpacked: int = MOST_UNPACKED,
     import polars as pl
 
     path = Path(path)
-    with reading(path, "excel"):
+    with reading(path, EXCEL):
         if zipfile.is_zipfile(path):
             _check_archive(path, most_unpacked, most_cells)
         table = pl.read_excel(path)
@@ -88,4 +89,4 @@ def _too_large(path: Path, most: int) -> InputError:
     )
 
 
-register_source("excel", read_excel, suffixes=(".xlsx", ".xls", ".xlsb", ".ods"))
+register_source(EXCEL, read_excel, suffixes=(".xlsx", ".xls", ".xlsb", ".ods"))

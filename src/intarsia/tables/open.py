@@ -18,7 +18,8 @@ from intarsia.core.distances import LARGEST
 from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.core.types import FloatArray
 from intarsia.exceptions import InputError, SettingError, TableTypeError, quote
-from intarsia.tables.declared import read_declared
+from intarsia.tables.declared import read_declared, read_texts
+from intarsia.tables.excel import EXCEL
 from intarsia.tables.frame import (
     Table,
     as_numbers,
@@ -68,7 +69,8 @@ class Opened:
     """A participant's table, as far as it takes part, and the column of its row IDs.
 
     ``table`` is a :class:`~intarsia.tables.source.Source` if it is read in batches, otherwise a table in memory.
-    ``all_columns`` are its columns before any were left out.
+    ``all_columns`` are its columns before any were left out. If types are ``inferred`` from all its cells, no private study
+    can use it.
     """
 
     owner: str
@@ -76,6 +78,7 @@ class Opened:
     columns: tuple[str, ...]
     all_columns: tuple[str, ...]
     ids: Ids | None = None
+    inferred: bool = False
 
     @property
     def is_streamed(self) -> bool:
@@ -108,11 +111,16 @@ class Opened:
     def hold(self, missing: str = "observed", declared: DifferentialPrivacy | None = None) -> AnyTable:
         """Return what a participant holds: all rows in memory, or the statistics of one pass over them.
 
-        In a private study columns are read as they are ``declared``, whatever their cells are.
+        In a private study columns are read as they are ``declared``, whatever their cells are; a file without types must
+        have been opened so.
         """
         if self.all_columns and not self.columns:
             raise InputError(f"no column of {self.owner!r} is left to take part.")
         if declared is not None:
+            if self.inferred:  # one cell may have changed others
+                raise ValueError(
+                    "A private table must be opened as it is declared. Hint: open_table(…, declared=privacy)."
+                )
             return read_declared(self.table, self.owner, declared)
         if self.is_streamed:
             return open_stream(self.table, self.owner, missing)
@@ -166,6 +174,7 @@ def open_table(
     leave_out: Collection[str] = (),
     all_rows: bool = False,
     memory_limit: int | None = None,
+    declared: DifferentialPrivacy | None = None,
 ) -> Opened:
     """Open one participant's table.
 
@@ -187,20 +196,40 @@ def open_table(
     memory_limit : int, optional
         A source that would take more bytes as numbers is read in batches. Default: the environment variable
         ``INTARSIA_MEMORY_LIMIT``, or 256 MiB.
+    declared : DifferentialPrivacy, optional
+        What a private study declares. Types of columns are then not inferred from cells: in a file without types every cell
+        is read by itself.
     """
     if isinstance(table, Opened):
         return table
+    if declared is not None:
+        _check_typed(table, owner)
     opened = _open(table, owner)
     limit = _memory_limit() if memory_limit is None else memory_limit
+    inferred = isinstance(opened, Source) and opened.infers_types
+    declared = declared if inferred else None  # of all others, types are known
+    if declared is not None:
+        opened, inferred = opened.as_text(), False
     if isinstance(opened, Source) and (all_rows or opened.n_bytes <= limit):
-        opened = opened.read(() if id_column is None else (id_column,))
+        as_stored = () if id_column is None else (id_column,)
+        opened = opened.read(as_stored) if declared is None else read_texts(opened, declared, as_stored)
     names = opened.columns if isinstance(opened, Source) else column_names(opened)
     if names is None:
         raise not_a_table(opened, owner)
-    whole = Opened(owner, opened, tuple(names), tuple(names))
+    whole = Opened(owner, opened, tuple(names), tuple(names), inferred=inferred)
     ids = None if id_column is None else whole.only([id_column]).as_ids()
     left_out = {id_column, *leave_out}
     return replace(whole.only([name for name in columns or names if name not in left_out]), ids=ids)
+
+
+def _check_typed(table: Any, owner: str) -> None:
+    """Refuse a spreadsheet in a private study: one cell can decide what the reader makes of others."""
+    kind = None if isinstance(table, Source) or is_table(table) else format_of(table)
+    if kind is not None and kind.name == EXCEL:
+        raise InputError(
+            f"the table of {owner!r} is a spreadsheet, which cannot be used with differential privacy: the type of its "
+            "columns is guessed from cells. Hint: save the sheet as CSV or Parquet."
+        )
 
 
 def _open(table: Any, owner: str) -> Any:

@@ -111,7 +111,7 @@ def hold_all(
     """
 
     def held(key: Hashable, table: Any) -> AnyTable:
-        return open_table(table, str(key)).hold(missing[str(key)] or "observed", declared)
+        return open_table(table, str(key), declared=declared).hold(missing[str(key)] or "observed", declared)
 
     return for_all(tables, held)
 

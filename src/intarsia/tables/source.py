@@ -36,6 +36,8 @@ class Source(ABC):
     ``n_jobs``, it is pickled.
     """
 
+    infers_types = False  # whether types of columns are inferred from all cells, as in files that have none
+
     @property
     @abstractmethod
     def kinds(self) -> Mapping[str, str]:
@@ -69,6 +71,10 @@ class Source(ABC):
         check_columns(columns, self.columns, "the table")
         return _Selection(self, tuple(columns))
 
+    def as_text(self) -> Source:
+        """Return the source with texts in all columns if their types are inferred; otherwise itself."""
+        return self
+
     def read(self, as_stored: Collection[str] = ()) -> Any:  # noqa: ARG002  (for sources that convert)
         """Return all rows as one table in memory; columns ``as_stored`` keep the type that they have in the source."""
         parts = [batch_columns(batch) for batch in self.batches()]
@@ -80,6 +86,7 @@ class _Selection(Source):
 
     def __init__(self, source: Source, columns: tuple[str, ...]) -> None:
         self._source, self._columns = source, columns
+        self.infers_types = source.infers_types
 
     @property
     def kinds(self) -> Mapping[str, str]:
@@ -87,6 +94,9 @@ class _Selection(Source):
 
     def __len__(self) -> int:
         return len(self._source)
+
+    def as_text(self) -> Source:
+        return _Selection(self._source.as_text(), self._columns)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         return self._source.batches(self._columns if columns is None else columns)

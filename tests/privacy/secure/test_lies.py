@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations, product
+from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 import pytest
 
 from intarsia.exceptions import ProtocolError, ReleaseError
-from intarsia.privacy.secure.group import checked_statements, holders_left, make_secrets, signed_statement
+from intarsia.privacy.secure.group import (
+    checked_statements,
+    holders_left,
+    make_secrets,
+    most_missing,
+    signed_statement,
+)
 from intarsia.privacy.secure.masks import shares_for, unmasked
 from tests.privacy.secure.cases import CONTEXT, Federation, identity, names_of, random_values
 from tests.privacy.secure.naive import Opened, visible
@@ -176,6 +182,54 @@ def test_different_lists_can_drop_more_holders_than_any_list_and_that_is_counted
     for survivors in lists.values():
         assert sum(bool(columns[name]) for name in survivors) == 2
         assert holders_left(federation.group, federation.statements, names, survivors) == {"rare": 1}
+
+
+@pytest.mark.parametrize("n", [4, 7, 10, 13, 20])
+def test_no_lists_and_questions_leave_fewer_holders_than_are_counted(n):
+    """Some are asked another question and drop whom they are told; the lists are made to drop as many holders as possible.
+
+    A total can be opened if all members are in A or B, and all of A were asked the same (claims 4 and 5).
+    """
+    rng, t, opened = np.random.default_rng(n), 2 * n // 3 + 1, 0
+    for _ in range(2000):
+        m, q = int(rng.integers(t, n + 1)), int(rng.integers(0, n // 3 + 2))
+        members, others = rng.permutation(n)[:m], set(rng.permutation(n)[:q].tolist())
+        wanted = {*others & set(members.tolist()), *members[: rng.integers(0, n - t + 3)].tolist()}  # in B
+        holders, d = set(members[: rng.integers(1, m + 1)].tolist()), int(rng.integers(0, m - t + 1))
+        needed = Counter(dict.fromkeys(wanted, t))
+        for helper in rng.permutation(n).tolist():
+            room, of_holders = (n - t, n) if helper in others else (m - t, d)
+            if helper not in others and helper not in members:
+                continue
+            for name in sorted(wanted - {helper}, key=lambda name: -needed[name]):
+                if room and needed[name] > 0 and (name not in holders or of_holders):
+                    needed[name] -= 1
+                    room, of_holders = room - 1, of_holders - (name in holders)
+        if all(count <= 0 for count in needed.values()):
+            opened += len(wanted) > 0
+            assert len(wanted & holders) <= most_missing(n, t, m, d)
+            assert m - len(wanted) >= min(k - most_missing(n, t, k, k - t) for k in range(t, n + 1))
+    assert opened > 20
+
+
+@pytest.mark.parametrize(("n", "fewest"), [(3, 3), (4, 3), (5, 4), (7, 5), (10, 6), (20, 11), (50, 19)])
+def test_the_fewest_in_a_total_are_those_of_the_page_on_theory(n, fewest):
+    t = 2 * n // 3 + 1
+    assert min(m - most_missing(n, t, m, m - t) for m in range(t, n + 1)) == fewest
+
+
+def test_two_classes_that_were_told_different_things_are_never_both_opened():
+    """The count of claim 5 has no solution: a and b members of two classes in A, and some members in B."""
+    for n in range(3, 41):
+        t = 2 * n // 3 + 1
+        for a, b in combinations_with_replacement(range(1, n), 2):
+            for missing in range(max(t - a, 0), n - a - b + 1):
+                given = a * (a + missing - t) + b * (b + missing - t) + (n - a - b) * (n - t)
+                assert t * missing > given
+
+
+def test_if_nobody_dropped_nobody_is_missing():
+    assert not any(most_missing(n, 2 * n // 3 + 1, m, 0) for n in range(3, 60) for m in range(2 * n // 3 + 1, n + 1))
 
 
 # Members, questions and statements ----------------------------------------------------------------------------------

@@ -38,8 +38,8 @@ from intarsia.federation.certificates.keys import (
     read_small_file,
     same_fingerprint,
 )
+from intarsia.federation.key_list import record_own_key
 from intarsia.federation.kit_folder import Credentials, install, name_of, study_of, write_study
-from intarsia.federation.secure import record_own_key
 from intarsia.federation.study_file import Study
 
 MakeKit = Callable[[Path, Study, str, Credentials], None]

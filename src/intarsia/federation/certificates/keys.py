@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from intarsia.exceptions import InputError
-from intarsia.federation.secure import in_groups
+from intarsia.federation.key_list import in_groups
 
 KEY_SIZE = 2048  # bits; the engine's messages reserve space for signatures of exactly this length
 _MAX_BYTES = 100_000  # of a file with a key or certificates

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from itertools import chain
 
 import msgspec
@@ -212,13 +213,37 @@ def holders(statements: Statements) -> dict[str, int]:
 def holders_left(
     group: Group, statements: Statements, members: Collection[str], survivors: Collection[str]
 ) -> dict[str, int]:
-    r"""Return for each column at least how many of its holders are in a total that is opened with these survivors.
+    """Return for each column at least how many of its holders are in a total that is opened with these survivors.
 
-    A coordinator that tells others other survivors can open a total without a holder only if :math:`t` members were told
-    that it dropped out. If nobody accepts more than :math:`d` dropped holders of a column, at most
-    :math:`\lfloor d\,|M|/t \rfloor` of them are not in the total, so with :math:`h` holders among the members
-    :math:`h - \lfloor d\,|M|/t \rfloor` are (``docs/theory/secure-sums.md``).
+    It may be fewer than those among the survivors, because a coordinator can tell others other survivors. The figure is
+    right if it alone lies, and all who were asked the same question accept no more dropped holders of the column.
     """
     present = holders({name: statements[name] for name in members})
     dropped = holders({name: statements[name] for name in set(members) - set(survivors)})
-    return {column: n - dropped.get(column, 0) * len(members) // group.threshold for column, n in present.items()}
+    shape = len(group.names), group.threshold, len(members)
+    return {column: max(n - most_missing(*shape, dropped.get(column, 0)), 0) for column, n in present.items()}
+
+
+@lru_cache(maxsize=4096)
+def most_missing(n: int, threshold: int, n_members: int, dropped: int) -> int:
+    """Return at most how many holders of a column a total can lack if no list of survivors drops more than ``dropped``.
+
+    Claim 4 of ``docs/theory/secure-sums.md``: the largest x such that for some q and b
+
+    - t (q − n + m + b) ≤ (n − q)(m − t) + q (n − t), with m members,
+    - t x ≤ (n − q) d + q x − (x − b), with d holders dropped.
+
+    Here q participants were asked another question, and b of the x were not.
+    """
+    most = 0
+    for q in range(n + 1):
+        budget = ((n - q) * (n_members - threshold) + q * (n - threshold)) // threshold
+        spare = budget - max(q - n + n_members, 0)  # how many may be missing of those who were asked the same question
+        if spare < 0:
+            continue
+        for x in range(n_members, most, -1):
+            b = min(spare, x)
+            if x - b <= q and x * (threshold - q + 1) <= (n - q) * dropped + b:
+                most = x
+                break
+    return most
