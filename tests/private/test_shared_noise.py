@@ -79,7 +79,7 @@ def test_a_share_is_charged_and_drawn_before_rows_are_read(tmp_path, monkeypatch
     monkeypatch.setattr(ledger_store.os, "fsync", lambda file: (sync(file), events.append("disk"))[0])
     account = Account.of(PRIVACY, 2)
     account.ledger, account.noise = Ledger.beside(tmp_path / "t.csv"), Spied(events)
-    one = Reading(open_table(tmp_path / "t.csv", "a").hold(declared=PRIVACY), PRIVACY, account)
+    one = Reading(open_table(tmp_path / "t.csv", "a", declared=PRIVACY).hold(declared=PRIVACY), PRIVACY, account)
     one.events = events
     ask = (question(2), THRESHOLD, 3, np.array([0, 1]))
     first = one.shared_sums(*ask, b"run")
