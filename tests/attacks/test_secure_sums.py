@@ -99,7 +99,8 @@ def told_inside(people, at_home=("w",)):
         secrets[name, index, "vector"] = vector.astype("<i8").tobytes()
         large = vector[np.abs(vector) > 1 << 16].astype("<i8")
         secrets |= {(name, index, "grains", k): each.tobytes() for k, each in enumerate(large)}
-    return {what: secret for what, secret in secrets.items() if len(set(secret)) > 4}  # others are in any capture
+    # single numbers with few digits are in any capture
+    return {what: secret for what, secret in secrets.items() if len(what) == 3 or len(set(secret)) > 4}
 
 
 def leaked(secrets, said):

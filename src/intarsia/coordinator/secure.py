@@ -196,6 +196,8 @@ class SecureAlgorithm:
             name: {sender: replies[sender].boxes[name] for sender in members if sender != name} for name in members
         }
         columns = {name: statements[name].columns for name in members}
+        # participants tell nothing in the clear of a column that had several holders
+        self._check_left(holders(statements), holders({name: statements[name] for name in members}))
         summing = summing_of(self.inner, columns, self.min_holders, group.threshold)
         setup = Setup(group, statements, boxes, summing)
         return _next(setup, summing.start(members))
@@ -215,9 +217,11 @@ class SecureAlgorithm:
     def _check_holders(self, setup: Setup, survivors: Sequence[str]) -> None:
         """Raise a ProtocolError for a total that no participant would open, before it is asked for."""
         n_holders = holders({name: setup.statements[name] for name in setup.members})
-        left = holders_left(setup.group, setup.statements, setup.members, survivors)
-        if few := sorted(name for name, n in n_holders.items() if n >= self.min_holders > left[name]):
-            raise ProtocolError(f"too few of the holders of {len(few)} column(s) are left in the total: {quote(few)}")
+        self._check_left(n_holders, holders_left(setup.group, setup.statements, setup.members, survivors))
+
+    def _check_left(self, before: Mapping[str, int], left: Mapping[str, int]) -> None:
+        if few := sorted(name for name, n in before.items() if n >= self.min_holders > left.get(name, 0)):
+            raise ProtocolError(f"too few of the holders of {len(few)} column(s) are left: {quote(few)}")
 
     def _with_total(self, state: AskedUnmask, replies: Mapping[str, Unmasked]) -> Step:
         setup, asked = state.setup, state.asked

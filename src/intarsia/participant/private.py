@@ -93,11 +93,12 @@ class PrivateParticipant:
         levels = {name: self._privacy.levels[name] for name in self._columns if name in self._privacy.levels}
         return columns_behind([name for name in self._columns if name not in levels], levels)
 
-    def shared_sums(self, request: AskSums, n_sharing: int, n_features: int, places: IntArray) -> IntArray:
+    def shared_sums(self, request: AskSums, n_sharing: int, n_features: int, places: IntArray, run: bytes) -> IntArray:
         """Return the sums of a round with a share of the noise, as a vector of ``n_features`` features and sizes.
 
         ``places`` are the positions of the own features in it, −1 for those that are not told. The noise of ``n_sharing``
         such vectors together is what the round needs; it is added to all numbers, also of features that this table lacks.
+        Another ``run`` gets new noise: a share of the noise that is in two totals would be left alone in their difference.
         """
         require(
             request.centres.shape[1] == len(places), f"centroids must have {len(places)} features, as the table has"
@@ -115,8 +116,13 @@ class PrivateParticipant:
             vector[:, -1] = sums[:, -1]
             return Masked(values=add_noise(vector.ravel(), noise))
 
-        asked = repr((n_sharing, n_features, places.tolist()))
-        reply = self._once(request, answer, asked)
+        asked = repr((n_sharing, n_features, places.tolist(), run))
+        try:
+            reply = self._once(request, answer, asked)
+        except Exception as error:
+            if isinstance(error, ReleaseError) and str(error) == SPENT:
+                raise
+            raise LocalAlgorithmError(_FAILED) from error  # how it fails may depend on rows
         assert isinstance(reply, Masked)
         return reply.values
 

@@ -323,14 +323,12 @@ class SecureParticipant:
         try:
             if isinstance(inner, PrivateParticipant):
                 require(isinstance(question, AskSums), "a private study has sums with noise only")
-                return self._noisy(request, inner, state.group), {}
+                return self._noisy(request, inner, state), {}
             require(not isinstance(question, AskSums), "sums with noise are not part of the study")
             column_of = inner.column_of(getattr(question, "columns", None))
             if isinstance(question, Describe):
                 numbers = {name: name for name in self._columns if name in column_of}
-                require(
-                    question.scale is not None and question.moments_of is None, "a sum needs moments of all columns"
-                )
+                require(question.scale is not None and question.moments_of is None, "a sum needs all moments")
                 places = self._places(request, numbers)
                 self._check_told(request, places)
                 reply = self._at_home(question)
@@ -376,7 +374,7 @@ class SecureParticipant:
         vector = round_vector(reply.refined, sent, places, request.layout, n)
         return vector, {"round": question.round, "parts": moved_parts(sets.start, reply.refined, request.step_size)}
 
-    def _noisy(self, request: AskMasked, inner: PrivateParticipant, group: Group) -> IntArray:
+    def _noisy(self, request: AskMasked, inner: PrivateParticipant, state: State) -> IntArray:
         """Return sums with this participant's share of the noise: those of ``threshold`` participants are enough."""
         question, layout, places = request.question, request.layout, self._places(request, inner.column_of())
         assert isinstance(question, AskSums)
@@ -384,7 +382,8 @@ class SecureParticipant:
         self._pipeline.admit(question, inner.handlers)
         require(bool((layout.units == question.radius).all()), "the units of the sum must be the radius")
         require(len(question.centres) == layout.n_clusters, "the centroids must fit the layout")
-        return inner.shared_sums(question, group.threshold, len(layout.features), places)
+        run = sha256(state.signed.statement).digest()  # keys are new in each
+        return inner.shared_sums(question, state.group.threshold, len(layout.features), places, run)
 
     handlers: ClassVar[dict[type[Request], Callable[[Any, Any], Reply]]] = {
         AskKeys: _keys,
