@@ -6,8 +6,11 @@ from sklearn.metrics import adjusted_rand_score
 
 import intarsia
 from intarsia import DifferentialPrivacy
+from intarsia.coordinator import FederatedAlgorithm
 from intarsia.exceptions import SettingError
 from intarsia.privacy.noise import epsilon_of
+from intarsia.private.algorithm import PrivateAlgorithm
+from intarsia.protocol import NoisySums, Sketched
 
 pytest.importorskip("opendp")
 pytestmark = pytest.mark.filterwarnings("ignore::intarsia.exceptions.IntarsiaWarning")  # noise makes any of them
@@ -137,3 +140,17 @@ def test_centroids_err_as_the_noise_says():
     assert 0.3 < np.mean(squares) < 2.4
     assert {each.error for each in result.explain()} == set(errors.ravel())
     assert result.to_frame("polars")["error"].to_list() == errors.ravel().tolist()
+
+
+@pytest.mark.parametrize(("away", "moved"), [(0.05, 0.01), (9.0, 0.05)])
+def test_a_round_moves_centroids_beyond_those_of_synthetic_tables_but_not_far(away, moved):
+    """Clusters at .45 and .55, whose rows lie ``away`` units of .25 farther out; a step takes 0.8 of the way."""
+    privacy = DifferentialPrivacy(1, bounds={"x": (0, 1)}, rounds=1)
+    algorithm = PrivateAlgorithm(FederatedAlgorithm(2, seed=0), privacy)
+    centroids, none = np.array([[-0.2], [0.2]]), np.array([[1e-6]])
+    sketch = Sketched(("x",), 1000.0, np.array([0.5, 0.5]), centroids, none, radius=1.0, rho=0.01)
+    step = algorithm.advance(algorithm.start(("a", "b")).state, {"a": sketch, "b": sketch})
+    outwards = np.sign(step.requests["a"].centres)
+    sums = NoisySums(500 * away * outwards, np.array([500.0, 500]), deviation=1.0, deviation_of_counts=1.0, rho=0.001)
+    request = algorithm.advance(step.state, {"a": sums, "b": sums}).requests["a"]
+    np.testing.assert_allclose(request.centres.values, 0.5 + (0.05 + moved) * outwards, atol=0.001)

@@ -26,12 +26,13 @@ from intarsia.private.outcome import as_if_of_rows, with_sizes
 from intarsia.private.requests import label_request, round_request
 from intarsia.private.synthetic import columns_of, numbers_of_rows, synthetic_table
 from intarsia.protocol import AskSketch, LabelsKept, NoisySums, Reply, Sketched, StudyTerms
-from intarsia.results.outcome import Outcome, RoundInfo
+from intarsia.results.outcome import GlobalModel, Outcome, RoundInfo
 from intarsia.results.privacy import Spent
 from intarsia.runtime.drive import drive
 from intarsia.runtime.in_process import InProcessRuntime
 
 _SURE = 3.0  # standard deviations of its noise that a number of rows must have before a centroid moves
+_BEYOND = 0.5  # widths of the local centroids of synthetic tables that a centroid may move beyond them
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ class PrivateAlgorithm:
         model, step = run.outcome.model, getattr(self.inner, "step_size", 1.0)
         moved = (counts > _SURE * np.sqrt(noise)) & model.centroids.seen
         away = np.where(moved, step * sums / np.where(moved, counts, 1.0), 0.0)
-        values = np.clip(model.centroids.values + away, model.extent.low, model.extent.high) * model.centroids.seen
+        values = np.clip(model.centroids.values + away, *_reach(model, self.privacy)) * model.centroids.seen
         centroids = MaskedCentroids.of(values, model.centroids.counts)
         width = np.where(model.extent.varies, model.extent.width, np.inf)
         info = RoundInfo(
@@ -223,6 +224,20 @@ def places_in(run: Run, name: str, privacy: DifferentialPrivacy) -> tuple[IntArr
     numbers, levels = columns_of(privacy, features)
     places = [space.index([feature])[0] if feature in space else -1 for feature in features]
     return np.array(places, dtype=np.intp), privacy.units_of([*numbers, *levels]).scale
+
+
+def _reach(model: GlobalModel, privacy: DifferentialPrivacy) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest value of a centroid by feature.
+
+    Synthetic rows are rounder than rows, so that the centroids of rows lie outside of theirs; but not as far as noise can
+    move them where there are few rows.
+    """
+    low, high = np.array([privacy.bounds.get(name, (0.0, 1.0)) for name in model.space.names]).reshape(-1, 2).T
+    more = _BEYOND * model.extent.width
+    return (
+        np.maximum(model.extent.low - more, (low - model.shift) / model.scale),
+        np.minimum(model.extent.high + more, (high - model.shift) / model.scale),
+    )
 
 
 def _rounded(counts: FloatArray) -> IntArray:

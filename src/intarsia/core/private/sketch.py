@@ -50,6 +50,7 @@ class Plan:
     grid: float = 0.30
     clusters: float = 0.31
     clipping: float = 5.0  # share of rows that are clipped, by the noise of second moments
+    fewest_directions: int = 3
     most_directions: int = 4
     most_bins: int = 12
     half_width: float = 2.2  # of the grid, in standard deviations
@@ -95,7 +96,7 @@ def draw_sketch(
     """
     plan, k = plan or Plan(), n_clusters or _USUAL_K
     frame = _without_look(n_features, ask, plan) if few_passes else _looked(n_features, ask, plan)
-    n_directions = min(max(2, k - 1), plan.most_directions, n_features)
+    n_directions = min(max(plan.fewest_directions, k - 1), plan.most_directions, n_features)
     directions, variances = _main_directions(frame.second, n_directions)
     projection = Projection(frame.centre, frame.radius, directions)
     points = _found_on_grid(projection, variances, k, frame, ask, plan)
