@@ -254,3 +254,16 @@ def test_the_form_lists_every_message_of_a_secure_run_and_no_other(finished):
     told = {"reply.keys", "reply.shares", "reply.masked", "reply.unmasked", "reply.sketch", "reply.labels_kept"}
     assert told == {tag_of(each.reply) for each in exchanges() if f'[leaves."{tag_of(each.reply)}"]' in form}
     assert "keys" not in terms_of(replace(STUDY, secure_sums=False), "a", settings, ["x"])
+
+
+def test_the_form_of_a_private_study_has_two_epsilons_and_all_participants_spend_the_same(kits):
+    pytest.importorskip("opendp")
+    private = replace(STUDY, privacy=DifferentialPrivacy(1, bounds=dict.fromkeys("xyz", (-9, 20))))
+    settings = LocalSettings(table=str(kits["a"].parent / "a.parquet"))
+    terms = terms_of(private, "a", settings, list("xy"), keys_of(kits["a"]))
+    agreed = tomllib.loads(form_of(terms, []))["privacy"]
+    assert agreed["epsilon"] == 1
+    assert agreed["epsilon_if_all_collude"] == pytest.approx(1.1977, abs=1e-4)  # 80 % of rho, and 3 times the other 20 %
+    less = replace(settings, privacy=replace(settings.privacy, epsilon=0.5))
+    with pytest.raises(SettingError, match="with secure sums all participants share the noise"):
+        terms_of(private, "a", less, list("xy"), keys_of(kits["a"]))

@@ -68,7 +68,9 @@ _REQUESTS = """
 # Units, levels and K are the same in all requests of a run. A new run needs a new form."""
 _PRIVACY = """
 # Differential privacy: whoever sees all that leaves learns almost the same with and without the rows of one person. epsilon
-# and delta say how nearly; total_epsilon is the most that all studies over this table may spend together.
+# and delta say how nearly; total_epsilon is the most that all studies over this table may spend together. With secure sums,
+# participants share the noise of rounds: epsilon holds if at least two thirds of them are honest, and
+# epsilon_if_all_collude if all others and the coordinator put together what they know.
 [privacy]"""
 _BOUNDS = """
 # Values outside these bounds count as the nearest bound, and levels that are not listed as missing. Nothing of this may be
@@ -105,7 +107,7 @@ def terms_of(
 ) -> dict[str, Any]:
     """Return the terms that a participant agrees to; ``keys`` are those of all participants, with secure sums."""
     requests = terms_for(study, name)
-    own = {} if requests.privacy is None else {"privacy": listed(requests, settings)}
+    own = {} if requests.privacy is None else {"privacy": listed(requests, settings, len(study.participants))}
     own |= {} if keys is None else {"keys": listed_keys(keys)}
     return own | {
         "study": study.name,

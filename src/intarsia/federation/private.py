@@ -6,10 +6,11 @@ from a job. Debits go to the ledger beside the table, which all studies and kits
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from intarsia.core.private.conversion import epsilon_of_rho
 from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.exceptions import SettingError
 from intarsia.federation.site_settings import LocalSettings
@@ -32,9 +33,16 @@ class Place(NamedTuple):
     run: str
 
 
-def own_privacy(privacy: DifferentialPrivacy, settings: LocalSettings) -> tuple[DifferentialPrivacy, float]:
+def own_privacy(terms: StudyTerms, settings: LocalSettings) -> tuple[DifferentialPrivacy, float]:
     """Return what this participant lets the study spend, and the total epsilon of its table over all studies."""
-    own, total = settings.privacy.epsilon, settings.privacy.total_epsilon
+    assert terms.privacy is not None
+    privacy, own, total = terms.privacy, settings.privacy.epsilon, settings.privacy.total_epsilon
+    if terms.secure_sums and own not in {None, privacy.epsilon}:
+        raise SettingError(
+            f"[privacy] epsilon must be {privacy.epsilon:g}, that of the study: with secure sums all participants share the "
+            f"noise of rounds, so that none can have less epsilon than the others. Got {own:g}. Hint: total_epsilon limits "
+            "what all studies spend."
+        )
     if own is not None and not 0 < own <= privacy.epsilon:
         raise SettingError(
             f"[privacy] epsilon must be above 0 and at most {privacy.epsilon:g}, that of the study: a participant may "
@@ -56,7 +64,7 @@ def own_privacy(privacy: DifferentialPrivacy, settings: LocalSettings) -> tuple[
 def account_of(terms: StudyTerms, settings: LocalSettings, place: Place | None) -> Account:
     """Return the account of the study at the participant's table; without a place, one in memory that charges nobody."""
     assert terms.privacy is not None
-    privacy, total = own_privacy(terms.privacy, settings)
+    privacy, total = own_privacy(terms, settings)
     charged = None if place is None else Charged(settings.table, place.study, place.run, total)
     return Account.of(privacy, terms.noisy_rounds, charged)
 
@@ -66,26 +74,35 @@ def private_participant(
 ) -> PrivateParticipant:
     """Return the participant of a private study."""
     assert terms.privacy is not None
-    privacy, _ = own_privacy(terms.privacy, settings)
+    privacy, _ = own_privacy(terms, settings)
     terms.privacy.check_declared(opened.owner, opened.columns)  # before a row is read
     account = account_of(terms, settings, place)
     return PrivateParticipant(opened.hold(declared=privacy), privacy, account, settings.metric, pipeline)
 
 
-def listed(terms: StudyTerms, settings: LocalSettings) -> dict[str, Any]:
+def listed(terms: StudyTerms, settings: LocalSettings, n_participants: int) -> dict[str, Any]:
     """Return what a participant agrees to, as forms show it: budget, declared columns, and what each exchange spends."""
-    assert terms.privacy is not None
-    privacy, total = own_privacy(terms.privacy, settings)
+    privacy, total = own_privacy(terms, settings)
+    planned = account_of(terms, settings, None).planned
+    collude = {"epsilon_if_all_collude": _if_all_collude(planned, privacy.delta, n_participants)}
     return {
         "epsilon": privacy.epsilon,
+        **(collude if terms.secure_sums else {}),
         "total_epsilon": float(total),
         "delta": privacy.delta,
         "rows_per_person": privacy.rows_per_person,
         "rounds": terms.noisy_rounds,
         "bounds": {name: list(pair) for name, pair in privacy.bounds.items()},
         "levels": {name: list(each) for name, each in privacy.levels.items()},
-        "spends": {name: round(rho, 9) for name, rho in account_of(terms, settings, None).planned.items()},
+        "spends": {name: round(rho, 9) for name, rho in planned.items()},
     }
+
+
+def _if_all_collude(planned: Mapping[str, float], delta: float, n_participants: int) -> float:
+    """Return the ε if all other participants and the coordinator put together what they know of shared noise."""
+    rounds = sum(planned.values()) - planned["sketch"]
+    rho = planned["sketch"] + (2 * n_participants // 3 + 1) * rounds
+    return round(epsilon_of_rho(rho, delta), 4)
 
 
 def messages(rounds: int) -> list[dict[str, Any]]:
@@ -110,7 +127,7 @@ def without_values(asked: Sequence[type]) -> list[dict[str, Any]]:
 def remarks(participant: PrivateParticipant, terms: StudyTerms, settings: LocalSettings) -> list[str]:
     """Return what the owner of the table should know, and nobody else: values outside the bounds, and too little left."""
     assert terms.privacy is not None
-    _, total = own_privacy(terms.privacy, settings)
+    _, total = own_privacy(terms, settings)
     said = [
         f"{share:.1%} of the values of {name!r} are outside its bounds and count as the nearest bound; nobody is told this."
         for name, share in participant.clipped().items()
