@@ -141,3 +141,41 @@ def test_a_saved_study_says_what_was_summed(tmp_path):
     again = intarsia.load(tmp_path / "model.intarsia")
     assert again.outcome.secure == secure.outcome.secure
     assert again.outcome.total_sizes.tolist() == secure.outcome.total_sizes.tolist()
+
+
+def test_with_noise_no_exact_number_of_rows_is_told(tmp_path):
+    pytest.importorskip("opendp")
+    tables = load_heart_disease("pandas").tables
+    declared = intarsia.DifferentialPrivacy(4, bounds={"age": (20, 90), "thalach": (60, 220), "exang": (0, 1)})
+    tables = {name: table[["age", "thalach", "exang"]] for name, table in tables.items()}
+    result = intarsia.cluster(tables, 2, random_state=0, privacy=declared, secure_sums=True)
+    for key in tables:
+        np.testing.assert_array_equal(
+            result.sizes[key], result.outcome.sizes[key]
+        )  # from noisy sketches, not from labels
+    assert result.privacy.if_all_collude == result.outcome.secure.epsilon_if_all_collude > result.privacy.most
+    assert "if all others collude with the coordinator, epsilon is 4.83" in str(result.privacy)
+    result.save(tmp_path / "model.intarsia")
+    assert intarsia.load(tmp_path / "model.intarsia").privacy == result.privacy
+
+
+def test_sums_that_have_no_columns_or_no_rounds_are_refused():
+    tables = study(0, "core", 3)
+    with pytest.raises(SettingError, match="min_holders=4 holders, and the most common column has 3"):
+        intarsia.cluster(tables, 2, secure_sums=True, min_holders=4)
+    declared = intarsia.DifferentialPrivacy(1, bounds={"f00": (0, 1)}, rounds=0)
+    with pytest.raises(SettingError, match="rounds=0 has no sums"):
+        intarsia.cluster(tables, 2, secure_sums=True, privacy=declared)
+
+
+def test_the_report_has_no_sizes_by_participant_and_no_spread_of_columns_at_home(tmp_path):
+    secure = intarsia.cluster(load_heart_disease("pandas").tables, 2, random_state=0, secure_sums=True)
+    page = secure.report(tmp_path / "study.html").read_text()
+    assert "no participant told how many of its rows are in which cluster" in page
+    assert "secure aggregation [5]" in page
+    assert 'id="chart-sizes"' not in page
+    assert all(entry.feature != "ca" for entry in secure.explain())
+    assert secure.to_frame()["missing"].isna().all()
+    seen = next(light.seen for light in secure.findings if light.about == "What the coordinator saw")
+    assert "Of units, rounds, sizes and spreads: totals over 4 of 4 participants" in seen
+    assert "These columns stayed at home in the rounds" in seen

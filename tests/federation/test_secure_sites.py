@@ -263,7 +263,9 @@ def test_the_form_of_a_private_study_has_two_epsilons_and_all_participants_spend
     terms = terms_of(private, "a", settings, list("xy"), keys_of(kits["a"]))
     agreed = tomllib.loads(form_of(terms, []))["privacy"]
     assert agreed["epsilon"] == 1
-    assert agreed["epsilon_if_all_collude"] == pytest.approx(1.1977, abs=1e-4)  # 80 % of rho, and 3 times the other 20 %
+    assert agreed["epsilon_if_all_collude"] == pytest.approx(
+        1.1977, abs=1e-4
+    )  # 80 % of rho, and 3 times the other 20 %
     less = replace(settings, privacy=replace(settings.privacy, epsilon=0.5))
     with pytest.raises(SettingError, match="with secure sums all participants share the noise"):
         terms_of(private, "a", less, list("xy"), keys_of(kits["a"]))

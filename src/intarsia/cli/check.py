@@ -16,6 +16,7 @@ from intarsia.cli.console import out, plain, print_json
 from intarsia.cli.kit_options import say
 from intarsia.cli.privacy_forecast import forecast_for_files
 from intarsia.cli.private import columns_without_bounds, show_without_bounds, write_template
+from intarsia.exceptions import quote
 
 if TYPE_CHECKING:
     from intarsia.tables.feasibility import Feasibility
@@ -170,7 +171,7 @@ def _lines(report: Feasibility) -> list[str]:
 def _about_sums(report: Feasibility) -> str:
     """Return what secure sums would hide from a coordinator, and what they cannot."""
     single = sorted(report.single)
-    home = f" in rounds, {', '.join(single[:_MOST_PAIRS])}{' …' * (len(single) > _MOST_PAIRS)} would stay at home;"
+    home = f" in rounds, {quote(single, _MOST_PAIRS)} would stay at home;"
     return (
         f"With secure sums, a coordinator would learn totals only;{home if single else ''} first summaries are compared, "
         "not added up, so that it sees them, and one-shot has no sums."

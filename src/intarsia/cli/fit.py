@@ -149,7 +149,10 @@ def _configured(path: Path | None) -> tuple[list[str], dict[str, Any]]:
     tables = read_toml(path)
     unknown = [key for key in tables if key not in {"participants", "settings"}]
     if unknown or not all(isinstance(part, dict) for part in tables.values()):
-        raise InputError(f"{path} has unknown entries: {quote(unknown)}. It can have [participants] and [settings].")
+        raise InputError(
+            f"{path} has unknown entries: {quote(unknown)}. It can have [participants] and [settings]. Hint: settings of "
+            "the method stand below a line [settings]."
+        )
     files = [f"{name}={path.parent / str(file)}" for name, file in tables.get("participants", {}).items()]
     return files, dict(tables.get("settings", {}))
 
@@ -214,6 +217,7 @@ def _record(
         "n_clusters": result.n_clusters,
         "units": result.units,
         "sizes": {str(name): sizes.tolist() for name, sizes in result.sizes.items()},
+        "total_sizes": result.outcome.total_sizes.tolist(),
         "aggregation": result.outcome.aggregation.grouped_by,
         "confidence": None if result.confidence != result.confidence else result.confidence,
         "stability": None if result.outcome.stability is None else result.outcome.stability.columns,

@@ -100,7 +100,7 @@ def spent_by(account: PrivacyAccount, charged: Mapping[str, Charged]) -> dict[st
         run = Spending.of(entry for entry in entries if entry.get("run") == place.run).epsilon(account.delta)
         tables[name] = {"run": run, "all_runs": Spending.of(entries).epsilon(account.delta)}
     agreed = {"epsilon": account.epsilon, "delta": account.delta, "rows_per_person": account.rows_per_person}
-    return agreed | {"spent": tables}
+    return agreed | {"spent": tables, "condition": account.condition}
 
 
 def say_spent(record: Mapping[str, Any]) -> None:
@@ -109,9 +109,12 @@ def say_spent(record: Mapping[str, Any]) -> None:
     most = max(table["run"] for table in spent.values())
     rows = "one row of a table" if n_rows == 1 else f"the {n_rows} rows of one person"
     if most:
+        by_table = ", ".join(f"{name} {table['run']:.3g}" for name, table in spent.items())
+        same = len({table["run"] for table in spent.values()}) == 1
+        each = f"epsilon {most:.3g} at delta {record['delta']:g} on each table"
+        each = each if same else f"epsilon at delta {record['delta']:g} by table ({by_table})"
         say(
-            f"Privacy: this run spent epsilon {most:.3g} at delta {record['delta']:g} on each table: what left is almost "
-            f"the same with and without {rows}."
+            f"Privacy: this run spent {each}: what left is almost the same with and without {rows}.{record['condition']}"
         )
     else:
         say(

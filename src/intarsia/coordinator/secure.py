@@ -15,8 +15,10 @@ participants: whoever is in the first must be in all others, or the run pauses.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -196,6 +198,12 @@ class SecureAlgorithm:
             name: {sender: replies[sender].boxes[name] for sender in members if sender != name} for name in members
         }
         columns = {name: statements[name].columns for name in members}
+        most = max(Counter(chain.from_iterable(columns.values())).values())
+        if most < self.min_holders:
+            raise SettingError(
+                f"secure sums need columns with min_holders={self.min_holders} holders, and the most common column has "
+                f"{most}. Hint: min_holders=2, or rename columns that mean the same."
+            )
         # participants tell nothing in the clear of a column that had several holders
         self._check_left(holders(statements), holders({name: statements[name] for name in members}))
         summing = summing_of(self.inner, columns, self.min_holders, group.threshold)

@@ -25,7 +25,7 @@ from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent
 from intarsia.core.features import indicators
 from intarsia.core.fixed_point import GRAIN
-from intarsia.core.types import IntArray
+from intarsia.core.types import FloatArray, IntArray
 from intarsia.core.units import choose_units, pool
 from intarsia.exceptions import ProtocolError
 from intarsia.protocol import Describe, Reply, Request
@@ -192,6 +192,8 @@ class FederatedSums:
         settings = self.inner.with_k(run.number)
         index, d = run.members.space.index(layout.features), len(run.members.space)
         totals = list(total_rounds(total, layout))
+        for each in totals:
+            _check_rows(run, each.sizes, each.counts)
         candidates = []
         for candidate, each in zip(run.candidates, totals, strict=True):
             values, counts = np.zeros((layout.n_clusters, d)), np.zeros((layout.n_clusters, d))
@@ -227,10 +229,18 @@ class FederatedSums:
             at_home={name: columns for name, columns in at_home.items() if columns},
             n_sums=len(run.rounds) + 1 + (self.inner.scale is not None),
         )
-        if sum(totals.sizes) > sum(run.roll.n_rows[name] for name in run.members.participants):
-            raise ProtocolError("a total has more rows than all participants together: somebody's sums are wrong")
+        _check_rows(run, labelled.sizes, labelled.counts)
         model = replace(outcome.model, variances=variances, cells=cells)
         return replace(outcome, model=model, sizes=sizes, secure=totals)
+
+
+def _check_rows(run: Run, sizes: IntArray, counts: FloatArray) -> None:
+    """Raise a ProtocolError if a total counts more rows, or values of a feature, than there are."""
+    n_rows = sum(run.roll.n_rows[name] for name in run.members.participants)
+    if sizes.sum(dtype=object) > n_rows or (counts.sum(axis=0) > n_rows).any():
+        raise ProtocolError(
+            "the clusters of all participants together have more rows than there are: the sums of one of them are wrong"
+        )
 
 
 def _movement(old: MaskedCentroids, new: MaskedCentroids, extent: Extent, index: IntArray) -> float:

@@ -181,6 +181,8 @@ def profile_frame(outcome: Outcome, names: tuple[str, ...], backend: str) -> Any
         "absent": (sizes.T @ (1 - has)).ravel(),
         "participants": (holds.T.astype(np.intp) @ has).ravel(),
     }
+    if outcome.secure is not None:  # nobody told where its rows are
+        columns |= dict.fromkeys(("missing", "absent", "participants"), [None] * (k * d))
     if outcome.privacy is not None:
         columns["error"] = outcome.privacy.error_matrix(*model.values.shape)[:, index].ravel()
     return native_table({name: list(column) for name, column in columns.items()}, backend)

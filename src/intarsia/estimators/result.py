@@ -108,10 +108,10 @@ class ClusteringResult:
 
     @property
     def sizes(self) -> dict[Hashable, IntArray]:
-        """By participant, the number of its rows in each cluster; with secure sums, only its labels tell."""
-        told = {key: np.asarray(self.outcome.sizes[name]) for name, key in self.keys.items()}
-        labels = {} if self.outcome.secure is None else self.labels
-        return told | {key: np.bincount(each[each >= 0], minlength=self.n_clusters) for key, each in labels.items()}
+        """By participant, the number of its rows in each cluster; with secure sums, of those whose labels are known."""
+        if self.outcome.secure is None or self.outcome.privacy is not None:
+            return {key: np.asarray(self.outcome.sizes[name]) for name, key in self.keys.items()}
+        return {key: np.bincount(each[each >= 0], minlength=self.n_clusters) for key, each in self.labels.items()}
 
     @property
     def units(self) -> str | None:

@@ -274,6 +274,10 @@ def _check_secure(values: Mapping[str, Any]) -> None:
     for name, (only, why) in _NOT_SECURE.items():
         if values[name] != only:
             raise SettingError(f"{name} cannot be set together with secure_sums: {why}. Hint: leave {name} out.")
+    if values["privacy"] is not None and not values["privacy"].rounds:
+        raise SettingError(
+            "secure_sums needs a noisy round: rounds=0 has no sums. Hint: DifferentialPrivacy(…, rounds=1)."
+        )
     if values["scale"] in {"minmax", "robust"}:
         raise SettingError(
             f"scale={values['scale']!r} needs values of single rows, not sums. Hint: scale='standard' or 'auto'."

@@ -5,7 +5,7 @@
     epsilon = 1.0                   # in a study only; the command line has --epsilon
     delta = 1e-6
     rows_per_person = 1
-    rounds = 1
+    rounds = 2
 
     [bounds]                        # [privacy.bounds] in a study
     age = [0, 110]
@@ -33,7 +33,7 @@ _TEMPLATE = """# What a private study declares about its columns. Write what is 
 
 # delta = 1e-6           # the probability with which the promise may fail: far below 1 / rows
 # rows_per_person = 1    # the largest number of rows of a table that belong to one person
-# rounds = 1             # noisy rounds of the federated method, 0 to 3
+# rounds = 2             # noisy rounds of the federated method, 0 to 3
 
 [bounds]
 {bounds}

@@ -51,5 +51,6 @@ def with_sizes(
     sizes = {name: np.maximum(np.rint(each), 0).astype(np.intp) for name, each in counts.items()}
     in_units = [] if errors is None else (errors * outcome.model.scale).tolist()
     rows = tuple(tuple(map(known, row)) for row in in_units)
-    account = PrivacyAccount(privacy.epsilon, privacy.delta, privacy.rows_per_person, spent, rows)
+    collude = None if outcome.secure is None else outcome.secure.epsilon_if_all_collude
+    account = PrivacyAccount(privacy.epsilon, privacy.delta, privacy.rows_per_person, spent, rows, collude)
     return replace(outcome, sizes=sizes, privacy=account)

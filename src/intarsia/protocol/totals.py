@@ -15,11 +15,13 @@ import numpy as np
 from intarsia.core.fixed_point import N_DIGITS, digits, from_grains, grains, number_of
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.core.units import Statistics
-from intarsia.protocol.checks import require
+from intarsia.protocol.checks import MOST_ROWS, are_counts, require
 from intarsia.protocol.label import Labelled
 from intarsia.protocol.parts import Moments
 from intarsia.protocol.refine import Refined
 from intarsia.protocol.secure import LABELS, NOISY, ROUND, UNITS, Layout
+
+_INVALID = "counts and squares of all participants together must be at least 0: the sums of one of them are wrong"
 
 
 class RoundTotal(NamedTuple):
@@ -69,7 +71,7 @@ def total_moments(total: IntArray, layout: Layout) -> Statistics:
     for m, row in enumerate(total.reshape(len(layout.features), -1)):
         n = int(row[0])
         sums, squares = number_of(row[1 : 1 + N_DIGITS]), number_of(row[1 + N_DIGITS :])
-        require(n >= 0 and squares >= 0, "a total of counts or squares must be at least 0")
+        require(0 <= n < MOST_ROWS and squares >= 0, _INVALID)
         if n:
             count[m], mean[m], m2[m] = n, float(sums / n), float(max(squares - sums * sums / n, Fraction(0)))
     return Statistics(count, mean, m2)
@@ -97,7 +99,7 @@ def total_rounds(total: IntArray, layout: Layout) -> Iterator[RoundTotal]:
     for part in total.reshape(layout.n_sets, -1):
         away, counts = part[: 2 * k * f].reshape(2, k, f)
         sizes, misfit = part[2 * k * f : 2 * k * f + k], number_of(part[2 * k * f + k :])
-        require((counts >= 0).all() and (sizes >= 0).all(), "a total of counts must be at least 0")
+        require(are_counts(counts) and are_counts(sizes) and misfit >= 0, _INVALID)
         yield RoundTotal(from_grains(away, layout.units), counts.astype(np.float64), sizes, float(misfit))
 
 
@@ -115,5 +117,5 @@ def total_labels(total: IntArray, layout: Layout) -> LabelTotal:
     """Return the total sizes, counts and squares."""
     f, k = len(layout.features), layout.n_clusters
     sizes, (counts, squares) = total[:k], total[k:].reshape(2, k, f)
-    require((sizes >= 0).all() and (counts >= 0).all(), "a total of counts must be at least 0")
+    require(are_counts(sizes) and are_counts(counts) and bool((squares >= 0).all()), _INVALID)
     return LabelTotal(sizes, counts.astype(np.float64), np.maximum(from_grains(squares, np.square(layout.units)), 0.0))

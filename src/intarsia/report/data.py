@@ -209,6 +209,11 @@ class ReportData:
     references: tuple[str, ...]
     privacy: Privacy | None = None
 
+    @property
+    def secure(self) -> bool:
+        """Whether sums were told under masks, so that they are known as totals only."""
+        return any(release.message == "reply.masked" for release in self.releases)
+
     def to_json(self) -> str:
         """Return the content as one JSON document; NaN is null."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

@@ -360,6 +360,13 @@ def _differences(run: RunRecord) -> Iterator[Finding]:
         )
         yield Finding(about, state, seen, "" if state is State.GOOD else f"{_ASK} {_AUDIT}")
         return
+    if any(sent.message == "reply.masked" for sent in run.sent):
+        seen = (
+            f"{counted(len(not_audited), 'participant')} did not audit what they told. Masks hide whose rows a total is "
+            "about, not how many: two totals of successive rounds may differ by one row, and can be subtracted."
+        )
+        yield Finding(about, State.CAUTION, seen, f"{_ASK} {_AUDIT}")
+        return
     if not run.differences:
         return
     name = min(run.differences, key=lambda who: run.differences[who])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from intarsia.core.features import indicators
 from intarsia.core.private.conversion import epsilon_of_rho
 from intarsia.report.data import Finding, Privacy, Spending, State
 from intarsia.report.diagnostics import total_deviations
@@ -45,12 +46,20 @@ def findings_of_privacy(outcome: Outcome) -> Iterator[Finding]:
     yield from _errors(outcome, account)
 
 
+def _at_home(outcome: Outcome) -> set[str]:
+    """Return the features that were in no secure sum."""
+    columns = set() if outcome.secure is None else {name for each in outcome.secure.at_home.values() for name in each}
+    levels = {name: each for name, each in outcome.model.levels.items() if name in columns}
+    return columns | set(indicators(levels))
+
+
 def _errors(outcome: Outcome, account: PrivacyAccount) -> Iterator[Finding]:
     model, about = outcome.model, "Noise hardly moved the centroids"
     errors = account.error_matrix(*model.centroids.values.shape)
     spread = total_deviations(outcome) * model.scale
     ratio = np.divide(errors, spread, out=np.full(errors.shape, np.nan), where=spread > 0)
-    unknown = int((np.isnan(errors) & model.centroids.seen).any(axis=1).sum())
+    told = np.array([feature not in _at_home(outcome) for feature in model.space.names])
+    unknown = int((np.isnan(errors) & model.centroids.seen & told).any(axis=1).sum())
     if np.isnan(ratio).all():
         seen = "No noisy round gives the error of the centroids, which come from synthetic tables."
         yield Finding(about, State.CAUTION, seen, "rounds=1 of the federated method gives error bars.")
@@ -62,6 +71,6 @@ def _errors(outcome: Outcome, account: PrivacyAccount) -> Iterator[Finding]:
         f"({model.space.names[m]} of cluster {k})."
     )
     if unknown:
-        seen += f" {counted(unknown, 'cluster')} had too few rows for a round to move all of its centroid."
+        seen += f" {counted(unknown, 'cluster')} had too few rows for a round to move all of their centroids."
     state = State.BAD if worst > LARGE else State.CAUTION if worst > SMALL or unknown else State.GOOD
     yield Finding(about, state, seen, "" if state is State.GOOD else "Compare means only beyond their error bars.")

@@ -14,23 +14,25 @@ def findings_of_sums(outcome: Outcome) -> Iterator[Finding]:
     """Yield what the coordinator saw; nothing for a study without secure sums."""
     if (totals := outcome.secure) is None:
         return
-    of = len(outcome.participants)
+    of, private = len(outcome.participants), outcome.privacy is not None
+    what = "Of rounds" if private else "Of units, rounds, sizes and spreads"
     seen = (
-        f"Totals only, in {counted(totals.n_sums, 'secure sum')} over {totals.n_participants} of "
-        f"{counted(of, 'participant')}: units, rounds, sizes and spreads of no single one."
+        f"{what}: totals over {totals.n_participants} of {counted(of, 'participant')}, in "
+        f"{counted(totals.n_sums, 'secure sum')}. Of each participant: "
     )
-    columns = sorted({column for each in totals.at_home.values() for column in each})
-    if columns:
+    columns = quote(sorted({column for each in totals.at_home.values() for column in each}), 20)
+    if private:
+        seen += "a noisy sketch."
+    else:
+        seen += "its first summary, because local clusters are compared, not added up"
         seen += (
-            f" {counted(len(columns), 'column')} with fewer than {totals.min_holders} holders stayed at home in the rounds, "
-            f"so that the means of this page are those of the first summaries there: {quote(columns, 20)}."
+            f"; of columns with fewer than {totals.min_holders} holders also mean and spread."
+            if totals.at_home
+            else "."
         )
-    if outcome.privacy is None:
-        seen += " First summaries were told as they are, because local clusters are compared, not added up."
-    elif totals.epsilon_if_all_collude is not None:
+    if totals.at_home:
         seen += (
-            " Participants share the noise of rounds: epsilon holds while at least two thirds of them are honest; if all "
-            f"others and the coordinator collude, it is {totals.epsilon_if_all_collude:.3g} for a participant's rows."
+            f" These columns stayed at home in the rounds, and their means are those from before the rounds: {columns}."
         )
     missed = totals.n_participants < of
     advice = (

@@ -30,7 +30,7 @@ from intarsia.report.diagnostics import total_deviations
 from intarsia.report.findings import findings_of
 from intarsia.report.layout import flat_layout, quick_distances, rough_layout
 from intarsia.report.private import privacy_of
-from intarsia.report.words import FEW_ROWS, OF_PRIVACY, REFERENCES, headline_of, methods_of, title_of
+from intarsia.report.words import FEW_ROWS, headline_of, methods_of, references_of, title_of
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Outcome, RunRecord, Sent
 from intarsia.results.profiles import Covered, Separation, coverage_of, separations
@@ -89,7 +89,7 @@ def summarise(
         seconds=run.seconds,
         units=outcome.model.units,
         methods=methods_of(outcome, participants, columns, run),
-        references=REFERENCES if outcome.privacy is None else (*REFERENCES, OF_PRIVACY),
+        references=references_of(outcome),
         privacy=privacy_of(outcome.privacy),
     )
     return cleaned(said)  # a title may hold anything, too

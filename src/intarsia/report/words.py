@@ -31,6 +31,14 @@ REFERENCES = (
 
 OF_PRIVACY = "C. L. Canonne, G. Kamath, T. Steinke. The discrete Gaussian for differential privacy. NeurIPS 2020."
 """The reference that a private study adds."""
+OF_SUMS = "K. Bonawitz et al. Practical secure aggregation for privacy-preserving machine learning. CCS 2017."
+"""The reference that a study with secure sums adds."""
+
+
+def references_of(outcome: Outcome) -> tuple[str, ...]:
+    """Return the references of a methods paragraph."""
+    private = () if outcome.privacy is None else (OF_PRIVACY,)
+    return (*REFERENCES, *private, *(() if outcome.secure is None else (OF_SUMS,)))
 
 
 def counted(n: int, noun: str) -> str:
@@ -157,6 +165,10 @@ def _methods(
     )
     settings = run.settings
     yield from _how_grouped(outcome, run, settings) if outcome.privacy is None else _how_private(outcome, run, settings)
+    if outcome.secure is not None:
+        what = "Sums of rounds" if outcome.privacy is not None else "Units, sums of rounds and sizes"
+        number = len(references_of(outcome))
+        yield f"{what} were computed by secure aggregation [{number}], so that the coordinator learned totals of them only."
     k = len(outcome.model.centroids)
     if outcome.found is not None or outcome.silhouettes:
         yield f"The number of clusters, {k}, was chosen from participants' own numbers and silhouettes over summaries [3]."

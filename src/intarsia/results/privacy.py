@@ -33,6 +33,9 @@ class PrivacyAccount:
         The number of rows that the promise holds for.
     spent : tuple of Spent
         What each participant spent in each exchange.
+    if_all_collude : float or None
+        With secure sums, where participants share the noise of rounds: the ε if all other participants and the coordinator
+        put together what they know. ``most`` holds while at least two thirds of the participants are honest.
     errors : tuple of tuples
         Clusters × features of the model: the standard deviation that the noise of the last round gives each centroid, in
         original units. None where it is not known: no round, or a centroid that did not move.
@@ -43,6 +46,7 @@ class PrivacyAccount:
     rows_per_person: int
     spent: tuple[Spent, ...]
     errors: tuple[tuple[float | None, ...], ...] = ()
+    if_all_collude: float | None = None
 
     @property
     def rho(self) -> Mapping[str, float]:
@@ -74,7 +78,17 @@ class PrivacyAccount:
         return (
             f"Adding or removing {self.rows} of a table changes the probability of whatever is concluded from its "
             f"participant's replies by at most a factor of {exp(self.most):.3g}: somebody who would bet 50:50 that a person "
-            f"is in the table can be at most {sure} sure afterwards (but for a chance of {self.delta:g})."
+            f"is in the table can be at most {sure} sure afterwards (but for a chance of {self.delta:g}).{self.condition}"
+        )
+
+    @property
+    def condition(self) -> str:
+        """Under which condition that holds, in one sentence; empty if there is none."""
+        if self.if_all_collude is None:
+            return ""
+        return (
+            " With secure sums this holds while at least two thirds of the participants are honest; if all others collude "
+            f"with the coordinator, epsilon is {self.if_all_collude:.3g}."
         )
 
     def error_matrix(self, n_clusters: int, n_features: int) -> FloatArray:

@@ -78,6 +78,8 @@ def separations(outcome: Outcome, names: tuple[str, ...]) -> tuple[Separation, .
     offsets = np.where(seen, values - middle, 0.0)
     others = total - counts
     comparable = seen & (seen.sum(axis=0) > 1) & (others > 0) & model.extent.varies[index]
+    if outcome.secure is not None:  # the spread of columns that were in no sum is not known
+        comparable &= cells.sum(axis=0) > 0
     rest = middle + ((counts * offsets).sum(axis=0) - counts * offsets) / np.where(others > 0, others, 1.0)
     least = LEAST_WITHIN * np.sqrt(inside + between)
     within = np.maximum(np.sqrt(inside), least)

@@ -68,8 +68,11 @@ class CsvFile(Source):
                 if header.strip()
                 else None
             )
-        names = [] if cells is None else [name or "" for name in cells.row(0)]
-        check_header(names, self._path.name)
+        if cells is None:
+            raise InputError(
+                f"{self._path.name} is empty: it needs a header and rows. Hint: was it written completely?"
+            )
+        check_header([name or "" for name in cells.row(0)], self._path.name)
 
     def _reading(self) -> AbstractContextManager[None]:
         return reading(self._path, "csv", ", that quotation marks inside cells are doubled")

@@ -20,7 +20,8 @@ def charts_of(data: ReportData) -> Iterator[Chart]:
     if len(data.participants) > 1:
         yield overlap(data)
     yield profiles(data)
-    yield sizes(data)
+    if not data.secure:  # nobody told where its rows are
+        yield sizes(data)
     yield grouping(data)
     yield map_of_local_clusters(data)
     if data.tree is not None and data.tree.silhouettes:
