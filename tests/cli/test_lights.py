@@ -53,7 +53,7 @@ def test_fit_prints_what_is_red_after_its_result_line(folder, tmp_path, more):
     done = inside("fit", *FILES, "-k", 2, "-o", tmp_path / "study", *more, where=folder, columns=2000)
     lines = done.stdout.splitlines()
     at = next(k for k, line in enumerate(lines) if line.startswith("2 clusters of"))
-    red = [line for line in lines[at + 1 :] if line.startswith("✗ Columns mean the same everywhere: ")]
+    red = [line for line in lines[at + 1 :] if line.startswith("✗ Columns mean the same everywhere? ")]
     assert len(red) == 1
     assert "'creatinine' averages" in red[0]
     assert "at 'b'" in red[0]
@@ -63,5 +63,5 @@ def test_lights_are_sorted_and_many_are_cut(capsys):
     findings = [Finding(f"condition {k}", State.CAUTION if k else State.BAD, "seen.", "do.") for k in range(9)]
     lights.print_lights([*findings[1:], Finding("fine", State.GOOD, "all"), findings[0]])
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == "✗ condition 0: seen. do."
-    assert shown[1:] == [f"! condition {k}: seen. do." for k in range(1, lights.MOST)] + ["and 3 more: see the report"]
+    assert shown[0] == "✗ condition 0? seen. do."
+    assert shown[1:] == [f"! condition {k}? seen. do." for k in range(1, lights.MOST)] + ["and 3 more: see the report"]

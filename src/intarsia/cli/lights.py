@@ -24,7 +24,8 @@ def print_lights(findings: Sequence[Finding]) -> None:
         if finding.state is state
     ]
     for sign, style, finding in lights[:MOST]:
-        text = " ".join(f"{sign} {finding.about}: {finding.seen} {finding.advice}".split())
+        # the title says what should hold: here it does not, or not surely
+        text = " ".join(f"{sign} {finding.about}? {finding.seen} {finding.advice}".split())
         out.print(plain(text, style=style), highlight=False, soft_wrap=True)
     if len(lights) > MOST:
         out.print(f"and {len(lights) - MOST} more: see the report", highlight=False)
