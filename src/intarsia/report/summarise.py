@@ -58,8 +58,7 @@ def summarise(
     columns = _columns(outcome, covered)
     participants = tuple(_participants(outcome, covered, sizes, run))
     points, kept = _points(outcome, assumptions)
-    releases = _releases(run.sent)
-    bridges = tuple(_bridges(outcome))
+    releases, bridges = _releases(run.sent), tuple(_bridges(outcome))
     said = ReportData(
         title=title_of(participants) if title is None else title,
         headline=headline_of(participants, columns, clusters, outcome, assumptions, run),
@@ -91,6 +90,7 @@ def summarise(
         methods=methods_of(outcome, participants, columns, run),
         references=references_of(outcome),
         privacy=privacy_of(outcome.privacy),
+        secure=outcome.secure is not None,
     )
     return cleaned(said)  # a title may hold anything, too
 
