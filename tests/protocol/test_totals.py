@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from intarsia.core.units import pool
 from intarsia.exceptions import ProtocolError
@@ -85,6 +86,14 @@ def test_rounds_add_up_set_by_set(seed, n_sets):
         np.testing.assert_array_equal(found.counts, counts[s])
         np.testing.assert_array_equal(found.sizes, sizes[s])
         assert found.misfit == pytest.approx(misfits[s], rel=1e-12)
+
+
+def test_a_layout_that_would_fill_the_memory_is_refused_before_anything_is_made():
+    names = tuple(f"f{m:05}" for m in range(10_000))
+    fits = Layout(what=ROUND, features=names, n_sets=8, n_clusters=100, units=np.ones(len(names)))
+    fits.check()
+    with pytest.raises(ProtocolError, match="entries together"):
+        replace(fits, n_clusters=1000).check()
 
 
 def test_labels_add_up_and_totals_that_cannot_be_are_refused():

@@ -232,7 +232,7 @@ def epsilon_needed(
 ) -> float | None:
     """Return an epsilon with enough agreement: double it until there is, and interpolate over the logarithm.
 
-    None if there is none up to 32.
+    None if no epsilon up to 32 is enough.
     """
     if below.mean >= enough:
         return below.epsilon

@@ -27,6 +27,7 @@ MOST_PARTICIPANTS = 200
 MOST_SUMS = 64
 _MOST_BYTES = 1 << 20  # of one box or statement
 _MOST_FEATURES = 100_000
+_MOST_ENTRIES = 1 << 23  # of all centroids of a sum together: a few hundred megabytes at a participant
 _DIGEST = 32  # bytes
 
 UNITS, ROUND, LABELS, NOISY = "units", "round", "labels", "noisy round"
@@ -122,6 +123,8 @@ class Layout(Part, frozen=True):
         require(self.what in {UNITS, ROUND, LABELS, NOISY}, "the kind of the sum is unknown")
         require(len(set(self.features)) == len(self.features) <= _MOST_FEATURES, "features must be different")
         require(1 <= self.n_sets <= MOST_SETS and 1 <= self.n_clusters <= MOST_CENTRES, "there are too many centroids")
+        entries = self.n_sets * self.n_clusters * len(self.features)
+        require(entries <= _MOST_ENTRIES, f"the centroids of a sum must have at most {_MOST_ENTRIES} entries together")
         fits = self.units.shape == (len(self.features),) and self.units.dtype.kind == "f"
         require(fits and bool((np.isfinite(self.units) & (self.units > 0)).all()), "units must be positive numbers")
         require(len(self.told) in {0, len(self.features)}, "there must be a digest for each feature")

@@ -83,7 +83,7 @@ class PrivacyAccount:
 
     @property
     def condition(self) -> str:
-        """Under which condition that holds, in one sentence; empty if there is none."""
+        """Under which condition that holds, in one sentence; empty if it always holds."""
         if self.if_all_collude is None:
             return ""
         return (
@@ -114,7 +114,7 @@ class PrivacyAccount:
 
 
 def centroid_errors(account: PrivacyAccount | None, n_clusters: int, n_features: int) -> FloatArray:
-    """Return the standard deviation of each centroid from noise, in original units; NaN where there is none to know."""
+    """Return the standard deviation of each centroid from noise, in original units; NaN where it is not known."""
     if account is None:
         return np.full((n_clusters, n_features), np.nan)
     return account.error_matrix(n_clusters, n_features)

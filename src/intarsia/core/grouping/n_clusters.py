@@ -102,7 +102,7 @@ def choose_n_clusters(local: Summaries, attracted: LocalForces, extent: Extent, 
 
     Larger cuts need large clusters. Where participants found 1, some cut must be clearer than the halves of one cluster are.
     Cuts are those of the merge tree, and with ``separate`` also of the one that keeps clusters of one participant in
-    different groups; there are none with more clusters than local clusters.
+    different groups. No cut has more clusters than there are local clusters.
     """
     tree, counts = attracted.tree, np.bincount(local.owner)
     found, tried = _found(local)
