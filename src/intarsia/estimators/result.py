@@ -16,20 +16,9 @@ from intarsia._files import write_atomically
 from intarsia.core.mixture import Mixture
 from intarsia.core.stability import N_RESAMPLES
 from intarsia.core.types import FloatArray, IntArray
+from intarsia.estimators.model import Model
 from intarsia.estimators.plots import plot_n_clusters
-from intarsia.estimators.predict import (
-    Closeness,
-    Imputed,
-    all_tables,
-    each,
-    imputed,
-    joined,
-    margin_of,
-    memberships,
-    predict_table,
-    profile_frame,
-    squares_of,
-)
+from intarsia.estimators.predict import Closeness, profile_frame
 from intarsia.estimators.settings import NONE, check_value, whole_number
 from intarsia.estimators.stability import Fitted, fitted_from, measure
 from intarsia.exceptions import SettingError
@@ -39,14 +28,14 @@ from intarsia.results import model_file
 from intarsia.results.advice import advice, known_of
 from intarsia.results.assumptions import AssumptionReport, check_assumptions
 from intarsia.results.choices import Choices
-from intarsia.results.outcome import LocalCluster, Outcome, RoundInfo, RunRecord
+from intarsia.results.outcome import GlobalModel, LocalCluster, Outcome, RoundInfo, RunRecord
 from intarsia.results.privacy import PrivacyAccount
 from intarsia.results.profiles import Covered, Separation, coverage_of, separations
 from intarsia.results.stability import Stability
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClusteringResult:
+class ClusteringResult(Model):
     """One clustering over the union of all columns.
 
     Attributes
@@ -82,24 +71,23 @@ class ClusteringResult:
         """Which conditions of the method hold, as far as summaries show."""
         return check_assumptions(self.outcome) if self.checked is None else self.checked
 
-    @cached_property
-    def _order(self) -> IntArray:
-        return self.outcome.model.space.index(self.feature_names)
-
     @property
     def privacy(self) -> PrivacyAccount | None:
         """What each participant spent of its privacy budget, by exchange; None if the study was not private."""
         return self.outcome.privacy
 
     @property
-    def n_clusters(self) -> int:
-        """The number of clusters, K."""
-        return len(self.outcome.model.centroids)
+    def global_model(self) -> GlobalModel:
+        """The centroids in common units, and all that labelling a row needs."""
+        return self.outcome.model
 
     @property
-    def centroids(self) -> FloatArray:
-        """K × features, in original units; NaN where no participant of the cluster has the feature."""
-        return self.outcome.model.values[:, self._order] + 0.0  # no minus zero
+    def total_sizes(self) -> IntArray:
+        """The rows of all participants in each cluster."""
+        return self.outcome.total_sizes
+
+    def _gaussians(self) -> Mixture:
+        return self.outcome.model.mixture(self.outcome.total_sizes)
 
     @property
     def counts(self) -> FloatArray:
@@ -112,16 +100,6 @@ class ClusteringResult:
         if self.outcome.secure is None or self.outcome.privacy is not None:
             return {key: np.asarray(self.outcome.sizes[name]) for name, key in self.keys.items()}
         return {key: np.bincount(each[each >= 0], minlength=self.n_clusters) for key, each in self.labels.items()}
-
-    @property
-    def units(self) -> str | None:
-        """How common units were found: "standard", "minmax" or "robust"; None if units were left as they are."""
-        return self.outcome.model.units
-
-    @property
-    def levels(self) -> dict[str, tuple[str, ...]]:
-        """The levels of every column of categories; each level is a feature called ``column=level``."""
-        return dict(self.outcome.model.levels)
 
     @property
     def coverage(self) -> tuple[Covered, ...]:
@@ -158,69 +136,6 @@ class ClusteringResult:
     def local_clusters(self) -> tuple[LocalCluster, ...]:
         """The local clusters of all participants, each with the cluster it joined."""
         return self.outcome.local_clusters
-
-    def predict(self, tables: Any) -> Any:
-        """Return the cluster of every row of new tables, which may have any of the known columns.
-
-        One table gives an array, several (a mapping or a sequence) a dict of arrays. Rows are compared by the values that
-        they have; −1 for a row without values in known columns. After the one-shot method, ``labels`` follow the local
-        cluster of a row, so that ``predict`` may differ for rows between clusters.
-        """
-        return each(self.outcome.model, tables, lambda table: predict_table(self.outcome.model, table))
-
-    @property
-    def deviations(self) -> FloatArray:
-        """K × features: the standard deviation within each cluster, in original units; NaN where there are no values."""
-        return self.outcome.model.deviations[:, self._order]
-
-    @cached_property
-    def _mixture(self) -> Mixture:
-        if self.outcome.model.metric not in {"euclidean", "manhattan"}:
-            raise SettingError(
-                "memberships need metric='euclidean' or 'manhattan': other clusters are not Gaussian. "
-                "Hint: predict, score, explain and to_frame work with every metric."
-            )
-        sizes = self.outcome.total_sizes
-        return self.outcome.model.mixture(sizes)
-
-    def predict_proba(self, tables: Any) -> Any:
-        """Return the membership of each row in each cluster: rows × K, with rows that sum to 1.
-
-        Clusters are modelled as Gaussians with independent features. With many features memberships are nearly 0 or 1: rely
-        on their order, not on their size. A row without known values gets the clusters' shares of all rows.
-        """
-        return each(self.outcome.model, tables, lambda table: memberships(self.outcome.model, self._mixture, table))
-
-    def predict_margin(self, tables: Any) -> Any:
-        """Return, for each row, the largest membership minus the second largest; 1 with one cluster."""
-        return each(
-            self.outcome.model, tables, lambda table: margin_of(memberships(self.outcome.model, self._mixture, table))
-        )
-
-    def score(self, tables: Any) -> float:
-        """Return the share of the variance that the clusters explain, in common units.
-
-        It is 1 − (squares around the nearest centroid) / (squares around the overall mean): 1 is perfect, 0 no better than
-        one cluster, below 0 worse.
-        """
-        parts = [squares_of(self.outcome.model, table) for table in all_tables(self.outcome.model, tables)]
-        within, total = (float(sum(part[k] for part in parts)) for k in (0, 1))
-        return 1.0 - within / total if total > 0 else float("nan")
-
-    def impute(self, table: Any) -> Imputed:
-        """Estimate the missing values of a table, and the columns that it does not have.
-
-        Returns every column of the study in original units: observed values as they are with a spread of 0, other values as
-        the expectation given the row's memberships, with its standard deviation as spread.
-
-        >>> import intarsia
-        >>> a = {"x": [0.0, 0.1, 9.0, 9.1], "y": [5.0, 5.2, 7.0, 7.2]}
-        >>> result = intarsia.cluster({"a": a, "b": {"x": [0.05, 9.05]}}, 2, random_state=0)
-        >>> result.impute({"x": [0.0, 9.0]}).values["y"].round(1)
-        array([5.1, 7.1])
-        """
-        model = self.outcome.model
-        return joined([imputed(model, self._mixture, part, self.feature_names) for part in all_tables(model, table)])
 
     def explain(self) -> tuple[Separation, ...]:
         """Return the features that separate each cluster from the others, the clearest first, and who measured them."""
