@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 import warnings
 from pathlib import Path
 
 import pytest
+import typer
 
 import intarsia
 from intarsia.cli import demo_view as demo
+from intarsia.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -92,3 +95,30 @@ def test_every_module_that_a_page_names_exists():
     for module in re.findall(r"`(core\.[a-z_]+)", text):
         path = SOURCE / module.replace(".", "/")
         assert path.is_dir() or path.with_suffix(".py").exists(), module
+
+
+def commands_on(page):
+    """Every ``intarsia`` command in a console block of a page, as words."""
+    for block in re.findall(r"```console\n(.*?)```", page.read_text(), flags=re.DOTALL):
+        for line in re.findall(r"^\s*\w*\$ +(intarsia .*)$", block.replace("\\\n", " "), flags=re.MULTILINE):
+            words = shlex.split(line, comments=True)
+            stop = next(
+                (k for k, word in enumerate(words) if word in {"|", "||", "&", "&&", ">", "2>", ";"} or ">" in word),
+                None,
+            )
+            yield words[1:stop]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if list(commands_on(p))], ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_command_on_a_page_exists_with_its_options(page):
+    """Commands of pages that do not run as a whole are at least understood by the command line."""
+    for words in commands_on(page):
+        command, rest = typer.main.get_command(app), list(words)
+        while rest and rest[0] in getattr(command, "commands", {}):
+            command = command.commands[rest.pop(0)]
+        try:
+            command.make_context("intarsia", rest, resilient_parsing=False)
+        except typer.Exit:  # --help and --version
+            continue
+        except Exception as error:  # noqa: BLE001 - typer has classes of its own for errors in a command line
+            pytest.fail(f"{page.name}: intarsia {' '.join(words)}: {error!r}")

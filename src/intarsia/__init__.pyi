@@ -8,6 +8,7 @@ from .estimators import ClusteringResult as ClusteringResult
 from .estimators import FederatedClustering as FederatedClustering
 from .estimators import OneShotClustering as OneShotClustering
 from .estimators import PrivacyForecast as PrivacyForecast
+from .estimators import PublicModel as PublicModel
 from .estimators import cluster as cluster
 from .estimators import forecast_privacy as forecast_privacy
 from .estimators import load as load
@@ -31,5 +32,6 @@ from .results.rates import proxy_order_rate as proxy_order_rate
 from .results.stability import Stability as Stability
 from .tables import Source as Source
 from .tables import register_source as register_source
+from .tables import scan_csv as scan_csv
 from .tables import scan_parquet as scan_parquet
 from .tables.feasibility import check_feasibility as check_feasibility

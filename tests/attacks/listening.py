@@ -11,7 +11,17 @@ from intarsia import FederatedClustering, OneShotClustering, ReleasePolicy
 from intarsia.participant import Participant
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import OPEN
-from intarsia.protocol import Describe, Description, Failure, Label, Labelled, LocalSummary, Refine, Refinement
+from intarsia.protocol import (
+    Describe,
+    Description,
+    Failure,
+    Label,
+    LabelBefore,
+    Labelled,
+    LocalSummary,
+    Refine,
+    Refinement,
+)
 from intarsia.runtime.drive import drive
 from intarsia.runtime.in_process import WireRuntime
 from intarsia.tables.frame import read_table
@@ -201,7 +211,7 @@ def squares_told(messages: Iterable[tuple[Any, Any]]) -> list[Squares]:
     return [
         Squares(int(reply.sizes[k]), reply.counts[k], reply.squares[k], request.centres.values[k])
         for request, reply in messages
-        if isinstance(reply, Labelled) and reply.squares is not None and isinstance(request, Label)
+        if isinstance(reply, Labelled) and reply.squares is not None and isinstance(request, Label | LabelBefore)
         for k in range(len(reply.sizes))
         if reply.sizes[k] > 0
     ]

@@ -142,15 +142,21 @@ def test_columns_that_look_like_numbers_of_rows_are_pointed_out(tmp_path):
     assert "number" not in inside("fit", "a.csv", "b.csv", "-k", 2, "--id", "number", "-o", "t", where=tmp_path).stderr
 
 
-def test_other_encodings_and_double_headers_are_refused_by_name(tmp_path):
+def test_encodings_are_told_apart_and_double_headers_are_refused_by_name(tmp_path):
     cells = "größe;x\n1;2\n3;4\n"
     (tmp_path / "latin.csv").write_bytes(cells.encode("latin-1"))
     (tmp_path / "wide.csv").write_bytes(cells.encode("utf-16"))
     (tmp_path / "late.csv").write_bytes(("x,y\n" + "1,2\n" * 50_000).encode() + "ü,3\n".encode("latin-1"))
     (tmp_path / "twice.csv").write_text("x,y,x\n1,2,3\n")
     (tmp_path / "fine.csv").write_bytes(b"\xef\xbb\xbf" + "größe;a,b\n1;2\n3;4\n".encode())
-    for name in ("latin", "wide", "late"):
-        assert "UTF-8" in inside("check", f"{name}.csv", where=tmp_path, rc=1).stderr
+    (tmp_path / "dos.csv").write_bytes(cells.encode("cp850"))
+    for name, words in {"latin": "Windows-1252", "wide": "UTF-16", "late": "Windows-1252"}.items():
+        lost = 3 if name == "late" else 0  # a text among numbers
+        told = json.loads(inside("check", f"{name}.csv", "--json", where=tmp_path, rc=lost).stdout)
+        assert words in told["read_as"][name]
+    assert "--encoding" in inside("check", "dos.csv", where=tmp_path, rc=1).stderr
+    told = json.loads(inside("check", "dos.csv", "--encoding", "cp850", "--json", where=tmp_path).stdout)
+    assert set(told["participants"]["dos"]["columns"]) == {"größe", "x"}
     assert "'x (columns 1 and 3)'" in inside("check", "twice.csv", where=tmp_path, rc=1).stderr
     told = json.loads(inside("check", "fine.csv", "--json", where=tmp_path).stdout)
     assert set(told["participants"]["fine"]["columns"]) == {"größe", "a,b"}
@@ -165,7 +171,9 @@ def test_fit_writes_a_study_that_explain_and_predict_read(folder, tmp_path):
         "centroids.csv",
         "labels",
         "model.intarsia",
+        "public.intarsia",
         "report.html",
+        "report.json",
         "run.json",
     ]
     labels = pl.read_csv(study / "labels" / "clinic c.csv")
@@ -183,6 +191,9 @@ def test_fit_writes_a_study_that_explain_and_predict_read(folder, tmp_path):
     expected = intarsia.cluster({k: t.drop("patient") for k, t in tables.items()}, 2, random_state=0)
     assert labels["cluster"].to_list() == expected.labels["clinic c"].tolist()
     assert "measured by" in inside("explain", study, where=folder).stdout
+    public = intarsia.load(study / "public.intarsia")
+    assert isinstance(public, intarsia.PublicModel)
+    assert public.predict(tables["clinic c"].drop("patient")).tolist() == labels["cluster"].to_list()
     explained = json.loads(inside("explain", study, "--json", where=folder).stdout)
     assert {"cluster", "feature", "difference", "participants"} <= set(explained[0])
     again = run("predict", study, "c.xlsx", "--id", "patient", where=folder)
@@ -190,6 +201,30 @@ def test_fit_writes_a_study_that_explain_and_predict_read(folder, tmp_path):
     assert [int(line.split(",")[1]) for line in again.stdout.splitlines()[1:]] == labels["cluster"].to_list()
     inside("predict", study, "c.xlsx", "--margin", "-o", tmp_path / "new.csv", where=folder)
     assert pl.read_csv(tmp_path / "new.csv").columns == ["row", "cluster", "margin"]
+    none = run("predict", study, "c.xlsx", "--none-beyond", "0.5", where=folder)
+    assert {line.split(",")[1] for line in none.stdout.splitlines()[1:]} > {"-1"}
+    assert "cluster 0: mild" in inside("rename", study, "0=mild", where=folder).stderr
+    named = inside("predict", study, "c.xlsx", where=folder).stdout.splitlines()
+    assert named[0] == "row,cluster,name"
+    assert {tuple(line.split(",")[1:]) for line in named[1:]} == {("0", "mild"), ("1", '""')}
+    for part in (study / "labels").iterdir():
+        own = pl.read_csv(part)
+        assert own.columns == ["id", "cluster", "name"]
+        assert set(zip(own["cluster"], own["name"], strict=True)) == {(0, "mild"), (1, "")}
+    assert "cluster 0 (mild)" in inside("explain", study, where=folder).stdout
+    assert json.loads((study / "report.json").read_text())["clusters"][0]["name"] == "mild"
+    assert "Cluster 0 (<bdi>mild</bdi>)" in (study / "report.html").read_text()
+    assert "mild" in pl.read_csv(study / "centroids.csv")["name"].to_list()
+    assert intarsia.load(study / "public.intarsia").cluster_names == {0: "mild"}
+    inside("fit", *FILES, "-k", 2, "--id", "patient", "--margins", "-o", tmp_path / "clear", where=folder)
+    clear = pl.read_csv(tmp_path / "clear" / "labels" / "clinic c.csv")
+    assert clear.columns == ["id", "cluster", "margin"]
+    assert clear["cluster"].to_list() == labels["cluster"].to_list()
+    assert clear["margin"].to_list() == expected.predict_margin(tables["clinic c"].drop("patient")).tolist()
+    inside("rename", study, "0=", where=folder)
+    assert {tuple(pl.read_csv(part).columns) for part in (study / "labels").iterdir()} == {("id", "cluster")}
+    assert "no cluster '7'" in inside("rename", study, "7=odd", where=folder, rc=1).stderr
+    assert "0=mild" in inside("rename", study, "mild", where=folder, rc=1).stderr
 
 
 def test_fit_merges_robustly_if_told_so(folder, tmp_path):
@@ -250,7 +285,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path):
     without = "import sys; sys.modules['typer'] = None; from intarsia.cli import main; main(['version'])"
     done = subprocess.run([sys.executable, "-c", without], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "pip install 'intarsia[cli]'" in done.stderr
+    assert "pip install '.[cli]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -266,7 +301,7 @@ def test_errors_are_one_message_and_leave_no_trace(folder, tmp_path):
         ("fit", "settings.toml"): "unsupported file type",
         ("fit", "secret.csv", "-k", "2"): "3 different texts",
         ("fit", "a.csv", "-x", "patient", "-k", "500"): "n_clusters=500",
-        ("fit", "a.csv", "--id", "name"): "has no column 'name'",
+        ("fit", "a.csv", "--id", "name"): "no table has column 'name'",
         ("fit", "a.csv", "-x", "patient", "--scale", "big"): "scale must be one of",
         ("explain", "a.csv"): "is not a saved study",
         ("predict", "nowhere", "a.csv"): "cannot be read",
@@ -388,7 +423,7 @@ def test_interrupted_it_says_what_is_there(folder, tmp_path):
     study = tmp_path / "study"
     fit = ("fit", "a.csv", "-x", "patient", "-q", "-o", study, "-k")
     nothing = "interrupted; nothing was written. Run the same command to start again."
-    early = press_at(("fit._tables", *fit, 2), ("study_folder._write_labels", *fit, 2), where=folder)
+    early = press_at(("fit.tables_of", *fit, 2), ("study_folder._write_labels", *fit, 2), where=folder)
     assert early == [nothing, nothing]
     assert list(tmp_path.iterdir()) == []
     # too late: what has begun to take its place takes it
@@ -422,11 +457,26 @@ def test_interrupted_while_it_is_loaded_it_says_so_too(tmp_path):
     )
 
 
-COMMANDS = ("check", "fit", "predict", "explain", "report", "demo", "datasets", "version", "federation", "participant")
-JOINING = ("join-request", "approve", "join", "keys", "renew", "certificates")
+COMMANDS = (
+    "check",
+    "fit",
+    "join",
+    "predict",
+    "explain",
+    "rename",
+    "report",
+    "demo",
+    "datasets",
+    "doctor",
+    "schema",
+    "version",
+    "federation",
+    "participant",
+)
+JOINING = ("join-request", "approve", "join", "invite", "add", "keys", "renew", "certificates", "exclude", "admit")
 SEVERAL = {
     "federation": ("init", "start", "run", "status", "result", *JOINING),
-    "participant": ("preview", "renew", "serve", "budget"),
+    "participant": ("preview", "renew", "serve", "budget", "label", "extract"),
 }
 
 
@@ -447,11 +497,11 @@ def test_every_command_has_help_with_an_example_in_80_columns(tmp_path):
 def test_help_and_how_to_name_every_command_and_exit_code(tmp_path):
     top = " ".join(run("--help", where=tmp_path).stdout.split())
     page = (Path(__file__).parents[2] / "docs/how-to/command-line.md").read_text()
-    assert "[participants] and [settings]" in inside("fit", "--help", where=tmp_path).stdout
+    assert "[columns] and" in " ".join(inside("fit", "--help", where=tmp_path).stdout.split())
     for text in (top, page.replace("`", "")):
         codes = " ".join(text.partition("Exit codes:")[2].split())
         assert codes.startswith(
-            "0 done, 1 an error in the input or the run, 2 an error in the command line, 3 check says no"
+            "0 done, 1 an error in the input or the run, 2 an error in the command line, 3 check or doctor says no"
         )
         assert all(command in text for command in COMMANDS)
 

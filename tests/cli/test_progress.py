@@ -20,11 +20,12 @@ from rich.console import Console
 
 from intarsia.cli import progress
 from intarsia.cli.console import harmless
-from intarsia.cli.forecast import Forecast, Left, forecast_for
-from intarsia.cli.progress import Watch, duration, few, time_left
+from intarsia.cli.progress import Watch, few
 from intarsia.estimators import FederatedClustering, OneShotClustering
 from intarsia.protocol import Describe, Description, Summarize
 from intarsia.results.outcome import RoundInfo
+from intarsia.runtime.forecast import Forecast, Left, forecast_for
+from intarsia.runtime.progress import duration, time_left
 
 
 class Clock:

@@ -115,7 +115,7 @@ def test_means_of_atoms():
     values = np.array([[1.0, 10.0], [3.0, np.nan], [5.0, 22.0], [7.0, 40.0], [9.0, np.nan], [11.0, 1.0]])
     rows = ArrayRows(values, ~np.isnan(values), centred=False)
     of_column = (np.array([1]), np.array([0, -1, 1, 1, -1, 0]))
-    piece, counts = atom_means(rows, Told(np.array([0, 0, 0, 1, 1, 2]), (of_column,)), 2)
+    piece, counts, _ = atom_means(rows, Told(np.array([0, 0, 0, 1, 1, 2]), (of_column,)), 2)
     assert piece.cells[0].tolist() == [3.0, 8.0, 0.0]  # the third atom has one row only
     assert counts.tolist() == [[3.0, 2.0], [2.0, 0.0], [0.0, 0.0]]
     assert piece.cells[1, 0] == (11 / 2 + 62 / 2) / 2  # values of the first atom, as the means of their column's atoms

@@ -9,9 +9,10 @@ from intarsia.core.blocks import by_columns, by_rows, cleared
 from intarsia.core.centroids import centroids_of_rows
 from intarsia.core.densities.base import fit_densities
 from intarsia.core.distances import distances_to_centres, extent_of
-from intarsia.core.mixture import log_memberships, mixture_of
+from intarsia.core.mixture import log_memberships
 from intarsia.core.units import QUANTILES, statistics_of
 from tests.core.densities.fitting import clustered
+from tests.mixtures import mixture_of
 
 
 @given(n=st.integers(0, 10**7), d=st.integers(0, 3000), values=st.sampled_from([0, 1000, 1 << 18]))

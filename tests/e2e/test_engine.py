@@ -200,7 +200,7 @@ def test_a_job_shows_neither_errors_nor_figures():
 def test_the_runtime_refuses_what_is_no_reply():
     from nvflare.apis.shareable import ReturnCode, Shareable, make_reply
 
-    from intarsia.federation.flare.filter import MESSAGE
+    from intarsia.federation.flare.job import MESSAGE
     from intarsia.federation.flare.task_runtime import reply_of
 
     hostile = Hostile(4)

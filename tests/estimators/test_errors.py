@@ -55,12 +55,12 @@ CASES = {
     "text": (
         {"a": with_cell(table(), "y", "high"), "b": table()},
         ex.NonNumericError,
-        r"1 column\(s\) of 'a' are neither numbers nor categories: 'y \(numbers and texts mixed\)'.*to_numeric",
+        r"1 column\(s\) of 'a' are neither numbers nor categories: 'y \(numbers and texts mixed\)'.*correct the cells",
     ),
     "blank rows": (
         {"a": with_cell(with_cell(table(), "y", np.nan), "x", np.nan), "b": table()},
         ex.MissingCellsError,
-        r"1 of 12 rows of 'a' have no observed value",
+        r"1 of 12 rows of 'a' have no observed value.*\(counted from 0: \d+\)",
     ),
     "numbers and categories": (
         {"a": table().assign(x=["m", "f"] * 6), "b": table()},
@@ -75,7 +75,7 @@ CASES = {
     "numbers with a question mark": (
         {"a": table().assign(dose=["1", "2", "?"] * 4), "b": table()},
         ex.NonNumericError,
-        r"'dose \(numbers stored as text, with 1 other text\(s\) among them\)'.*to_numeric.*na_values",
+        r"'dose \(numbers stored as text, with 1 other text\(s\) among them\)'.*na_values",
     ),
     "truth values and numbers": (
         {"a": table().assign(x=[True, False] * 6), "b": table()},
@@ -95,7 +95,7 @@ CASES = {
     "numbers stored as text": (
         {"a": table().assign(dose=["1,5", "2"] * 6), "b": table()},
         ex.NonNumericError,
-        r"'dose \(numbers stored as text\)'.*convert them to numbers",
+        r"'dose \(numbers stored as text\)'.*decimal=','",
     ),
     "infinite": ({"a": with_cell(table(), "y", np.inf), "b": table()}, ex.NonFiniteError, r"'a'.*'y'"),
     "huge": ({"a": with_cell(table(), "y", 1e200), "b": table()}, ex.NonFiniteError, r"'a'.*beyond 1e\+100.*'y'"),

@@ -112,11 +112,14 @@ def test_predict_leaves_empty_cells_out_and_says_minus_one_for_blank_rows():
     np.testing.assert_array_equal(model.result_.predict(frame), expected)
 
 
-def test_predict_refuses_columns_that_the_model_never_saw():
+def test_predict_ignores_columns_that_the_model_never_saw():
     tables, *_ = three_tables()
     model = FederatedClustering(3, random_state=0).fit(tables)
-    with pytest.raises(intarsia.exceptions.UnknownFeaturesError, match="1 of 2 columns.*'F1'.*'F1' looks like 'f1'"):
-        model.predict(pd.DataFrame({"f0": [1.0], "F1": [2.0]}))
+    new = pd.DataFrame({"f0": [1.0], "F1": [2.0]})
+    with pytest.warns(intarsia.exceptions.UnknownColumnsWarning, match="1 of 2 columns.*'F1'.*'F1' looks like 'f1'"):
+        assert model.predict(new) == model.predict(new[["f0"]])
+    with pytest.raises(intarsia.exceptions.UnknownFeaturesError, match="'F1' looks like 'f1'"):
+        model.predict(new[["F1"]])
     with pytest.raises(intarsia.exceptions.TableTypeError, match="named columns"):
         model.predict(np.ones((2, 6)))
 
@@ -541,3 +544,33 @@ def test_trials_come_first_and_plain_rounds_last():
     assert {r.kind for r in printed.rounds} == {"plain"}
     misfits = [r.misfit for r in printed.rounds]
     assert misfits == sorted(misfits, reverse=True)
+
+
+@pytest.mark.parametrize("kind", [FederatedClustering, OneShotClustering])
+def test_an_estimator_has_what_its_result_has(kind):
+    tables, *_ = three_tables()
+    model = kind(3, random_state=0).fit(tables)
+    result = model.result_
+    for name in ("predict_proba", "transform"):
+        own, expected = getattr(model, name)(tables), getattr(result, name)(tables)
+        for key in tables:
+            np.testing.assert_array_equal(own[key], expected[key])
+    assert model.score(tables) == result.score(tables)
+    outlier = {key: pd.DataFrame(table).head(2) * 1e4 for key, table in tables.items()}
+    for key, labels in model.predict(outlier, none_beyond=0.99).items():
+        assert (labels == -1).all(), key
+
+
+def test_distances_of_a_matrix_are_a_table_if_asked():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"], index=range(100, 140))
+    model = FederatedClustering(2, random_state=0).set_output(transform="pandas").fit(frame)
+    out = model.transform(frame)
+    assert out.index.tolist() == frame.index.tolist()
+    assert out.columns.tolist() == ["federatedclustering0", "federatedclustering1"]
+    assert (out.to_numpy().argmin(axis=1) == model.labels_).all()
+    plain = FederatedClustering(2, random_state=0).fit(frame.to_numpy())
+    np.testing.assert_allclose(plain.transform(frame.to_numpy()), out.to_numpy())
+    assert plain.predict(frame, as_frame=True).index.tolist() == frame.index.tolist()
+    assert plain.predict_proba(frame.to_numpy()).shape == (40, 2)
+    assert plain.score(frame.to_numpy()) > 0

@@ -117,7 +117,7 @@ def test_a_centroid_that_shares_no_feature_with_a_participant_never_wins(model):
         np.testing.assert_array_equal(result.predict(table), result.labels[name])
 
 
-def test_no_more_leaves_a_participant_than_sizes():
+def test_no_more_leaves_a_participant_than_sizes_and_how_far_rows_are():
     tables = mixed_tables(3)
     told = {}
     for labels in ("nearest", "local"):
@@ -125,7 +125,8 @@ def test_no_more_leaves_a_participant_than_sizes():
         told[labels] = {
             (s.participant, s.message, s.field) for s in run.sent if s.times and s.message.startswith("reply.")
         }
-    assert told["nearest"] == told["local"]
+    more = told["nearest"] ^ told["local"]
+    assert {(message, field) for _, message, field in more} == {("reply.labelled", "tails")}
     assert not {field for _, message, field in told["nearest"] if message == "reply.labelled"} & {"counts", "squares"}
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +13,9 @@ from scipy.stats import norm
 
 import intarsia
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.mixture import PRIOR, RIDGE, expected, log_memberships, mixture_of, pooled_squares
-from intarsia.exceptions import SettingError, UnknownFeaturesError
+from intarsia.core.mixture import PRIOR, RIDGE, expected, log_memberships, pooled_squares
+from intarsia.exceptions import SettingError, UnknownColumnsWarning, UnknownFeaturesError
+from tests.mixtures import mixture_of
 
 NAN = np.nan
 
@@ -188,11 +191,90 @@ def test_units_do_not_change_memberships(fitted):
             np.testing.assert_allclose(one.predict_proba(tables)[key], two.predict_proba(other)[key], atol=1e-6)
 
 
-def test_unknown_columns_are_refused_everywhere(fitted):
+def test_a_table_without_a_known_column_is_refused_everywhere(fitted):
     result, _, _, _ = fitted
-    for ask in (result.predict_proba, result.predict_margin, result.score, result.impute):
-        with pytest.raises(UnknownFeaturesError, match="zzz"):
+    for ask in (
+        result.predict,
+        result.transform,
+        result.predict_proba,
+        result.predict_margin,
+        result.score,
+        result.impute,
+    ):
+        with pytest.raises(UnknownFeaturesError, match="1 of 1 columns.*zzz"):
             ask({"zzz": [1.0]})
+
+
+def test_unknown_columns_are_ignored_and_named_once_everywhere(fitted):
+    result, tables, _, _ = fitted
+    known = next(iter(tables.values())).head(5)
+    more = known.assign(zzz=1.0, ward="a")
+    for ask in (
+        result.predict,
+        result.transform,
+        result.predict_proba,
+        result.predict_margin,
+        result.score,
+        result.impute,
+    ):
+        with pytest.warns(UnknownColumnsWarning, match=r"2 of \d+ columns .*'zzz'.*ignored") as seen:
+            answer = ask(more)
+        assert len(seen) == 1
+        assert seen[0].filename == __file__
+        np.testing.assert_equal(answer, ask(known))
+
+
+def test_the_name_of_a_column_that_is_nearly_known_is_a_hint(fitted):
+    result, tables, _, _ = fitted
+    table = next(iter(tables.values())).head(3).assign(V=1.0)
+    with pytest.warns(UnknownColumnsWarning, match="Hint: 'V' looks like 'v'"):
+        result.predict(table)
+
+
+CATEGORIES = {
+    name: {"x": [0.0, 0.1, 0.2, 9.0, 9.1, 9.2] * 3, "sex": (["f"] * 3 + ["m"] * 3) * 3} for name in ("a", "b")
+}
+
+
+@pytest.mark.parametrize("settings", [{}, {"model": "mixture"}, {"method": "one_shot"}])
+def test_a_row_with_nothing_but_an_unknown_category_is_in_no_cluster(settings):
+    result = intarsia.cluster(CATEGORIES, 2, random_state=0, **settings)
+    new = {"x": [np.nan, 9.0, np.nan, np.nan], "sex": ["other", "other", "m", None]}
+    labels = result.predict(new)
+    assert (labels == -1).tolist() == [True, False, False, True]
+    assert labels[1] == result.predict({"x": [9.0], "sex": ["m"]})[0] == labels[2]
+    proba = result.predict_proba(new)
+    np.testing.assert_allclose(proba[0], proba[3])  # the clusters' shares, as for an empty row
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    assert np.isnan(result.transform(new)[[0, 3]]).all()
+    assert result.predict({"sex": ["other"]}).tolist() == [-1]
+
+
+def test_the_nearest_centroid_of_transform_is_the_cluster(fitted):
+    result, tables, _, _ = fitted
+    distances, labels = result.transform(tables), result.predict(tables)
+    for key, each in distances.items():
+        known = labels[key] >= 0
+        assert each.shape == (len(tables[key]), result.n_clusters)
+        assert (np.nanargmin(each[known], axis=1) == labels[key][known]).all()
+    centroids = pd.DataFrame(result.centroids, columns=result.feature_names)
+    np.testing.assert_allclose(np.diag(result.transform(centroids)), 0.0, atol=1e-6)
+
+
+def test_frames_are_of_the_library_of_the_table_and_keep_its_index(fitted):
+    result, tables, _, _ = fitted
+    key, table = next(iter(tables.items()))
+    table = table.head(7).set_axis([f"row {k}" for k in range(7)])
+    frame = result.predict(table, as_frame=True)
+    assert frame.index.tolist() == table.index.tolist()
+    assert frame["cluster"].tolist() == result.predict(table).tolist()
+    for native in (pl.from_pandas(table), pa.table({name: table[name].to_numpy() for name in table})):
+        other = result.predict(native, as_frame=True)
+        assert type(other) is type(native)
+        assert list(other["cluster"].to_numpy()) == frame["cluster"].tolist()
+    several = result.predict({key: table, "new": table}, as_frame=True, none_beyond=0.9)
+    assert several["new"].index.tolist() == table.index.tolist()
+    assert result.predict({name: table[name].tolist() for name in table}, as_frame=True).shape == (7, 1)
 
 
 def test_a_saved_study_still_knows_its_spread(fitted, tmp_path):

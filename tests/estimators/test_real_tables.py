@@ -450,7 +450,7 @@ def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch):
     tables, _ = clinics(n=30)
     result = intarsia.cluster(tables, "auto", method="one_shot", random_state=0)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(intarsia.exceptions.SettingError, match=r"pip install 'intarsia\[plot\]'"):
+    with pytest.raises(intarsia.exceptions.SettingError, match=r"pip install '\.\[plot\]'"):
         result.plot_n_clusters()
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import intarsia
+from intarsia.estimators import recording
 
 
 @pytest.mark.parametrize("method", ["federated", "one_shot"])
@@ -62,3 +63,19 @@ def test_a_clock_that_is_set_back_costs_nothing(monkeypatch, tmp_path):
     result = intarsia.cluster({"a": {"x": [0.0, 1, 8, 9]}, "b": {"x": [0.0, 1, 8, 9]}}, 2, random_state=0)
     assert result.run.seconds >= 0
     result.save(tmp_path / "s.intarsia")
+
+
+def test_progress_goes_to_standard_error_if_asked_for_and_is_no_setting_of_the_record(capsys, monkeypatch):
+    tables = {name: {"x": [0.0, 0.1, 9.0, 9.1] * 5} for name in "ab"}
+    plain = intarsia.cluster(tables, 2, random_state=0)
+    intarsia.cluster(tables, 2, random_state=0, verbose=1)
+    assert capsys.readouterr().err == ""  # it takes no time
+    monkeypatch.setattr(recording, "SILENT", 0.0)
+    told = intarsia.cluster(tables, 2, random_state=0, verbose=1)
+    lines = capsys.readouterr().err.splitlines()
+    assert "who has what: asking a, b" in lines[0]
+    assert len(lines) == len(plain.run.exchanges)
+    assert {name: each.tolist() for name, each in told.labels.items()} == {
+        name: each.tolist() for name, each in plain.labels.items()
+    }
+    assert told.run.settings == plain.run.settings

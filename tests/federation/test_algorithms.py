@@ -9,7 +9,15 @@ from msgspec.structs import replace
 
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.exceptions import ProtocolError, SettingError
-from intarsia.federation.algorithms import algorithm_of, as_json, check_rules, digest_of, from_json
+from intarsia.federation.algorithms import (
+    algorithm_of,
+    as_json,
+    check_rules,
+    digest_of,
+    from_json,
+    terms_for,
+    with_copies,
+)
 from intarsia.federation.study_file import Study
 from intarsia.privacy.policy import ReleasePolicy
 
@@ -20,6 +28,8 @@ from intarsia.privacy.policy import ReleasePolicy
         FederatedAlgorithm(n_clusters=None, seed=3),
         OneShotAlgorithm(n_clusters=2),
         OneShotAlgorithm(n_proxies=(30, 100)),
+        FederatedAlgorithm(n_clusters=2, feature_weights={"age": 2.0}, participant_weights="equal"),
+        OneShotAlgorithm(n_clusters=2, participant_weights={"a": 0.5, "b": 3.0}),
     ],
 )
 def test_an_algorithm_survives_the_way_to_the_server(algorithm):
@@ -81,3 +91,39 @@ def test_bounds_of_proxies_come_from_a_study_file_as_a_list():
     assert (algorithm.n_proxies, algorithm.linkage, described["n_proxies"]) == ((30, 100), "ward", [30, 100])
     terms = algorithm.terms("a")
     assert (terms.n_proxies, terms.shrink) == (100, False)
+
+
+@pytest.mark.parametrize(
+    ("method", "metric", "factor"), [("federated", "euclidean", 3.0), ("one_shot", "manhattan", 9.0)]
+)
+def test_weights_of_a_study_file_reach_the_coordinator_and_the_terms(method, metric, factor):
+    settings = {"feature_weights": {"age": 9}, "participant_weights": {"a": 2}, "metric": metric}
+    study = Study("s", ("a", "b"), method, 2, settings=settings)
+    algorithm, recorded = algorithm_of(study)
+    assert algorithm.row_weights({"a": 10, "b": 90}) == {"a": 2.0, "b": 1.0}
+    assert algorithm.terms("a").listed()["factors"] == {"age": factor}
+    assert recorded["feature_weights"] == {"age": 9}
+    unweighted = algorithm_of(replace(study, settings={}))[0]
+    assert unweighted.terms("a").listed()["factors"] == "none"
+
+
+def test_weights_of_participants_that_a_study_does_not_have_are_refused():
+    with pytest.raises(SettingError, match="'B' looks like 'b'"):
+        algorithm_of(Study("s", ("a", "b"), n_clusters=2, settings={"participant_weights": {"B": 2}}))
+
+
+def test_copies_of_the_model_travel_with_the_job_and_are_a_term_of_the_study():
+    study = Study("s", ("a", "b", "c"), n_clusters=2)
+    for asked, fewest in ((study, 1), (replace(study, secure_sums=True, settings={"min_holders": 3}), 3)):
+        shared = with_copies(asked, algorithm_of(asked)[0])
+        assert shared.min_holders == fewest
+        assert from_json(json.loads(json.dumps(as_json(shared)))) == shared
+        assert terms_for(asked, "a").share_model
+    without = replace(study, share_model=False)
+    assert with_copies(without, algorithm_of(without)[0]) == algorithm_of(study)[0]
+    assert not terms_for(without, "a").share_model
+    newcomer = replace(study, participants=("d",), joins=True)
+    assert not terms_for(newcomer, "d").share_model
+    for copies in ({}, {"min_holders": 0}, {"min_holders": "1"}, None):
+        with pytest.raises(ProtocolError, match="copies of the model"):
+            from_json(as_json(shared) | {"copies": copies})

@@ -36,6 +36,7 @@ def kit(tmp_path):
         (tmp_path / folder).mkdir()
     write_settings(tmp_path / "local", LocalSettings(id_column="patient", release=ReleasePolicy(7)))
     (tmp_path / "startup" / "fed_client.json").write_text('{"client": {"fqsn": "a"}}')
+    (tmp_path / "local" / "resources.json").write_text("{}")
     (tmp_path / "study.json").write_bytes(msgspec.json.encode(STUDY))
     return tmp_path
 
@@ -71,7 +72,10 @@ def test_a_form_says_what_would_leave_and_counts_once_it_is_filled_in(kit, intar
     assert (said["table"], said["columns"], said["n_clusters"]) == ("data.csv", ["x", "y 1"], 2)
     assert said["release"]["min_cluster_size"] == 7
     assert said["settings"]["n_local_clusters"] == {"a": 2, "b": 3}
-    assert said["requests"] == FederatedAlgorithm(2, scale="auto", n_local_clusters=2).terms("a").listed()
+    asked = FederatedAlgorithm(2, scale="auto", n_local_clusters=2).terms("a").listed()
+    assert said["requests"] == asked | {"share_model": True}
+    assert said["leaves"]["reply.model_kept"] == {}
+    assert "over the columns of all participants" in form.read_text()
     assert said["leaves"]["reply.summary"]["sizes"] == 20
     assert said["leaves"]["reply.refinement"]["refined.values"] == "at least 7"
     assert "'agreed_by', 'on' must be filled in" in intarsia("serve", "--consent", form, rc=1)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from intarsia.cli import main
 from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.exceptions import LocalAlgorithmError, ProtocolError, ReleaseError, SettingError
-from intarsia.federation.algorithms import algorithm_of, as_json, check_rules, from_json
+from intarsia.federation.algorithms import algorithm_of, as_json, check_rules, from_json, with_copies
 from intarsia.federation.consent import check_form, form_of, terms_of
 from intarsia.federation.kit_folder import study_of, write_study
 from intarsia.federation.preview import preview
@@ -84,7 +84,9 @@ class Sites(Runtime):
 def run(kits, study=STUDY, **options):
     sites = Sites(kits, study.participants, **options)
     quorum = study.quorum
-    return drive(from_json(json.loads(json.dumps(as_json(algorithm_of(study)[0])))), sites, quorum=quorum), sites
+    return drive(
+        from_json(json.loads(json.dumps(as_json(with_copies(study, algorithm_of(study)[0]))))), sites, quorum=quorum
+    ), sites
 
 
 def test_a_private_run_over_sites_ends_with_labels_and_a_second_one_is_refused(kits):
@@ -97,7 +99,13 @@ def test_a_private_run_over_sites_ends_with_labels_and_a_second_one_is_refused(k
     entries = Ledger.beside(kits["a"] / "data.csv").entries()
     assert {(entry["study"], entry["run"]) for entry in entries} == {("s", RUN)}
     left = list(Journal(kits["a"] / RELEASES).entries(LEFT))
-    assert [entry["reply"] for entry in left] == ["reply.sketch", "reply.sums", "reply.sums", "reply.labels_kept"]
+    assert [entry["reply"] for entry in left] == [
+        "reply.sketch",
+        "reply.sums",
+        "reply.sums",
+        "reply.labels_kept",
+        "reply.model_kept",
+    ]
     assert left[0]["sha256"] == sha256(sites.bytes["a", "AskSketch"]).hexdigest()
 
     for kit in kits.values():  # another study of the same table, in a new kit: the budget is the table's
@@ -225,7 +233,7 @@ def test_the_form_lists_budget_bounds_and_what_each_exchange_spends_and_is_no_lo
     }
     assert budget == {"epsilon": 2, "total_epsilon": 3, "delta": 1e-6, "rows_per_person": 1, "rounds": 2}
     assert list(agreed["privacy"]["spends"]) == ["sketch", "round 1", "round 2"]
-    assert set(agreed["leaves"]) == {"reply.sketch", "reply.sums", "reply.labels_kept"}
+    assert set(agreed["leaves"]) == {"reply.sketch", "reply.sums", "reply.labels_kept", "reply.model_kept"}
     assert check_form(form, seen.terms)
     wider = replace(STUDY, privacy=DifferentialPrivacy(2, bounds={**PRIVACY.bounds, "x": (0, 1)}))
     for study, changed in ((wider, r"\[privacy\] bounds: agreed"), (replace(STUDY, privacy=None), "privacy: agreed")):

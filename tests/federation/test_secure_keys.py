@@ -41,6 +41,7 @@ def make_kit(kit, study, name, credentials):
     for folder in ("local", STARTUP):
         (kit / folder).mkdir(parents=True)
     (kit / STARTUP / "fed_client.json").write_text(json.dumps({"client": {"fqsn": name}}))
+    (kit / "local" / "resources.json").write_text("{}")
     install(kit, credentials)
     write_settings(kit / "local", LocalSettings(id_column="patient"))
     write_study(kit, study)

@@ -18,7 +18,7 @@ import intarsia
 from intarsia import ReleasePolicy
 from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.exceptions import ProtocolError, ReleaseError, SettingError
-from intarsia.federation.algorithms import algorithm_of, as_json, forbidden, from_json, run_of
+from intarsia.federation.algorithms import algorithm_of, as_json, forbidden, from_json, run_of, with_copies
 from intarsia.federation.certificates.keys import KeyPair
 from intarsia.federation.consent import form_of, keep, terms_of
 from intarsia.federation.key_list import KEYS, keys_of, own_fingerprint, record_own_key, write_keys
@@ -117,7 +117,7 @@ class Sites(Runtime):
 
 def run(kits, study=STUDY, **options):
     sites = Sites(kits, run_of(study), **options)
-    described = json.loads(json.dumps(as_json(algorithm_of(study)[0])))
+    described = json.loads(json.dumps(as_json(with_copies(study, algorithm_of(study)[0]))))
     return drive(from_json(described, run_of(study)), sites, quorum=study.quorum), sites
 
 
@@ -252,6 +252,7 @@ def test_the_form_lists_every_message_of_a_secure_run_and_no_other(finished):
     private = replace(STUDY, privacy=DifferentialPrivacy(1, bounds=dict.fromkeys("xyz", (-9, 20))))
     form = form_of((seen := preview(settings, private, "a", keys_of(kits["a"]))).terms, seen.messages)
     told = {"reply.keys", "reply.shares", "reply.masked", "reply.unmasked", "reply.sketch", "reply.labels_kept"}
+    told.add("reply.model_kept")
     assert told == {tag_of(each.reply) for each in exchanges() if f'[leaves."{tag_of(each.reply)}"]' in form}
     assert "keys" not in terms_of(replace(STUDY, secure_sums=False), "a", settings, ["x"])
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+import intarsia
 from intarsia.exceptions import InputError, ProtocolError, SettingError
 from intarsia.federation.consent import keep
 from intarsia.federation.kit_folder import write_study
@@ -25,9 +26,11 @@ from intarsia.protocol import (
     Describe,
     Description,
     Failure,
+    KeepModel,
     Label,
     Labelled,
     LocalSummary,
+    ModelKept,
     Refine,
     Refinement,
     Summarize,
@@ -240,3 +243,36 @@ def test_the_same_request_gets_the_same_reply_after_a_restart_whatever_was_told_
     told = replace(first, sizes=first.sizes[::-1].copy())  # as if another study had changed what may be told
     path.write_bytes(encode(told))
     assert encode(Site("a", kit, RUN).answer(asked)) == encode(told)
+
+
+def model_of(kit, path, columns=("x", "y")):
+    table = pl.read_csv(kit / "data.csv")
+    tables = {name: {new: table[old].to_numpy() for old, new in zip("xy", columns, strict=True)} for name in "ab"}
+    intarsia.cluster(tables, 2, random_state=0).save(path, public=True)
+    return encode(KeepModel(model=path.read_bytes()))
+
+
+def test_the_public_model_is_kept_in_the_kit_once_in_a_run_and_for_its_owner_alone(kit):
+    right, other = model_of(kit, kit / "right"), model_of(kit, kit / "other", ("x", "z"))
+    lie = Site("a", kit, RUN).answer(model_of(kit, kit / "lie", ("p", "q")))
+    assert lie.error == "ProtocolError"
+    assert "no column of this participant" in lie.message
+    assert not (kit / "model.intarsia").exists()
+    keep(kit, "consent", is_new_form=True)
+    keep(kit, "consent, given anew", is_new_form=True)
+    for _ in range(2):  # a restarted site, and a file that was lost
+        assert isinstance(Site("a", kit, RUN).answer(right), ModelKept)
+        assert (kit / "model.intarsia").read_bytes() == (kit / "right").read_bytes()
+        assert (kit / "model.intarsia").stat().st_mode & 0o777 == 0o600
+        (kit / "model.intarsia").unlink()
+    refused = Site("a", kit, RUN).answer(other)
+    assert refused.error == "ReleaseError"
+    assert "model: another such request was answered in this run" in refused.message
+    assert not (kit / "model.intarsia").exists()
+
+
+def test_a_study_that_shares_no_model_keeps_none(kit):
+    write_study(kit, replace(ONE_SHOT, share_model=False))
+    refused = Site("a", kit, RUN).answer(model_of(kit, kit / "right"))
+    assert "share_model is True, and the study says False" in refused.message
+    assert not (kit / "model.intarsia").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 pytest.importorskip("nvflare")
 
 from intarsia.exceptions import FederationError
+from intarsia.federation.flare.task_runtime import is_last
+from intarsia.protocol import phase_of
 from intarsia.runtime.drive import drive
 from tests.runtime import cases
 from tests.runtime.cases import NAMES, over_threads
@@ -51,3 +54,44 @@ def test_an_aborted_run_ends():
     with pytest.raises(FederationError, match="aborted"):
         runtime.exchange(cases.algorithm().start(NAMES).requests)
     runtime.engine.join()
+
+
+def died(runtime, monkeypatch, name="b"):
+    monkeypatch.setattr(runtime.presence, "is_gone", lambda who, _: who == name)
+
+
+def test_a_site_that_died_is_not_waited_for_until_the_deadline(monkeypatch):
+    runtime = over_threads(people(), delays={"b": 1.0}, deadline=60)
+    died(runtime, monkeypatch)
+    started = time.monotonic()
+    replies = runtime.exchange(cases.algorithm().start(NAMES).requests)
+    assert time.monotonic() - started < 1.0
+    runtime.engine.join()
+    assert sorted(replies) == ["a", "c"]
+    assert runtime.reasons == {"b": "its site is gone"}
+    assert runtime.presence.in_job == {"a", "c"}
+    told = runtime.progress()
+    assert told["away"] == ["b"]
+    assert set(told["seconds_away"]) == {"b"}
+    assert told["deadline"] == 60
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_a_site_that_dies_when_its_rows_are_to_be_labelled_has_until_the_deadline_to_come_back(labels, monkeypatch):
+    monkeypatch.setattr("intarsia.federation.flare.task_runtime.is_last", lambda _: labels)
+    runtime = over_threads(people(), delays={"b": 0.3}, deadline=1)
+    died(runtime, monkeypatch)
+    started = time.monotonic()
+    runtime.exchange(cases.algorithm().start(NAMES).requests)
+    assert (time.monotonic() - started >= 1.0) == labels
+    runtime.engine.join()
+
+
+def test_only_requests_for_labels_are_the_last_chance(monkeypatch):
+    runtime, seen = over_threads(people()), []
+    exchange = runtime.exchange
+    monkeypatch.setattr(
+        runtime, "exchange", lambda requests, *more: seen.extend(requests.values()) or exchange(requests, *more)
+    )
+    drive(cases.algorithm(), runtime)
+    assert {phase_of(request) for request in seen if is_last(request)} == {"label"}

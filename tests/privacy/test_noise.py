@@ -182,7 +182,8 @@ def test_without_opendp_the_error_says_what_to_install():
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
-        "differential privacy needs opendp, which is not installed. Hint: pip install 'intarsia[private]'."
+        "differential privacy needs opendp, which is not installed. "
+        "Hint: pip install '.[private]' in a clone of the repository."
     )
 
 

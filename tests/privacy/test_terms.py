@@ -9,11 +9,13 @@ from msgspec.structs import replace as changed
 from intarsia import ReleasePolicy
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.core.rows import ArrayRows
+from intarsia.core.units import MISMATCH
 from intarsia.participant import Participant
 from intarsia.privacy.journal import ASKED, REFUSED, Journal
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import OPEN
 from intarsia.protocol import (
+    AskColumns,
     Assign,
     Centres,
     Columns,
@@ -108,6 +110,7 @@ ATTACKS = {
     "stability with another seed": (replace(ROUNDS, stability=True), stability(seed=7), "seed is 7"),
     "stability of 40 clusters": (replace(ROUNDS, stability=True), stability(centres=centres(40)), "n_clusters is 40"),
     "stability after one shot": (ONE_SHOT, stability(columns=None), "stability is True, and the study says False"),
+    "columns": (ROUNDS, AskColumns(), "feasibility is True, and the study says False"),
     "Gaussians": (ROUNDS, Label(centres=centres(), gaussians=gaussians(), columns=UNITS), "labels_by is"),
 }
 
@@ -260,7 +263,8 @@ def test_every_request_says_where_it_departs():
 
 def test_each_term_has_words_and_is_listed():
     listed = AUTO.listed()
-    assert [*listed] == [field.name for field in fields(StudyTerms)]
+    later = {"previous", "feasibility", "share_model"} - {*listed}  # older forms do not have these
+    assert [*listed] == [field.name for field in fields(StudyTerms) if field.name not in later]
     assert all(meaning_of_term(name) for name in listed)
     assert (listed["n_clusters"], listed["n_local_clusters"], listed["scale"]) == ("auto", "auto", "standard")
 
@@ -300,3 +304,15 @@ def test_no_request_of_an_honest_run_is_refused(algorithm, runtime):
     ]
     outcome = drive(algorithm, runtime(held))
     assert sum(sizes.sum() for sizes in outcome.sizes.values()) == 240
+
+
+@pytest.mark.parametrize(("scale", "unit"), [("standard", 2.0), (None, 1.0)])
+def test_units_have_exactly_the_factors_of_the_study(scale, unit):
+    own, factors = {"age": (50.0, 2.0)}, {"age": 3.0, "sex": 0.5}
+    levels = {"sex": ("f", "m")}
+    shift = np.array([0.0 if scale is None else 50.0, 0.0, 0.0])
+    agreed = Columns(shift=shift, scale=np.array([unit / 3, MISMATCH / 0.5, MISMATCH / 0.5]), levels=levels)
+    assert agreed.implausible(own, scale, factors) == []
+    assert agreed.implausible(own, scale) == (["sex=f", "sex=m"] if scale else ["age", "sex=f", "sex=m"])
+    other = Columns(shift=shift, scale=np.array([unit / 3, MISMATCH, MISMATCH / 0.5]), levels=levels)
+    assert other.implausible(own, scale, factors) == ["sex=f"]

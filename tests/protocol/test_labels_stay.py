@@ -14,7 +14,7 @@ from intarsia.runtime.drive import drive
 from intarsia.runtime.in_process import WireRuntime
 from intarsia.tables.frame import read_table
 
-ROWS = {"a": 211, "b": 223, "c": 227}  # more than any array of a message has entries, and no multiple of a dimension
+ROWS = {"a": 1511, "b": 1523, "c": 1531}  # more than any array of a message has entries, and no multiple of a dimension
 ALGORITHMS = {
     "federated": FederatedAlgorithm(n_clusters=2, scale="standard", n_starts=2, max_rounds=3, stability=True),
     "federated auto": FederatedAlgorithm(n_clusters=None, scale="robust", n_starts=2, max_rounds=2),

@@ -11,8 +11,10 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from intarsia.exceptions import ProtocolError
 from intarsia.protocol import (
+    AskColumns,
     Assign,
     Centres,
+    ColumnKinds,
     Columns,
     DensityMessage,
     Describe,
@@ -38,6 +40,7 @@ V = np.arange(3.0)
 COLUMNS = Columns(shift=V, scale=V, levels={"sex": ("f", "m")})
 CENTRES = Centres(values=A, known=A > 1, low=V, high=V)
 REQUESTS = [
+    AskColumns(),
     Describe(scale="robust"),
     Summarize(seed=1, n_clusters=3, n_local_clusters="silhouette", max_local_clusters=3),
     Summarize(seed=1, n_clusters=None, n_local_clusters=3, max_local_clusters=9, columns=COLUMNS, density="gaussian"),
@@ -47,6 +50,7 @@ REQUESTS = [
     Assign(groups=np.array([0, 1]), n_groups=2),
 ]
 REPLIES = [
+    ColumnKinds(numbers=("a", "b"), categories=("c",)),
     Description(
         features=("a", "b"), n_rows=5, levels={"c": ("x",)}, moments=Moments(count=V, mean=V, m2=V, quantiles=A)
     ),

@@ -85,6 +85,18 @@ def test_hostile_names_are_text(tmp_path):
     assert "49" not in re.findall(r"\{\{.*?\}\}|\b49\b", seen)
 
 
+def test_a_hostile_name_of_a_cluster_is_text_in_page_and_charts(tmp_path):
+    name = "</script><img src=x onerror=window.broken=1>"
+    named = hostile_study().rename({0: name})
+    parsed = Page(named.report(tmp_path / "named.html").read_text())
+    assert sum(tag == "script" for tag, _ in parsed.elements) == 3
+    assert not any(tag == "img" or "onerror" in attrs for tag, attrs in parsed.elements)
+    assert name in "".join(parsed.texts)
+    figures = [chart.figure.to_json() for chart in charts_of(named.summarise())]
+    assert any("cluster 0 (" in each for each in figures)
+    assert not any("<img" in each or "</script" in each for each in figures)
+
+
 def test_names_are_escaped_and_isolated_for_charts():
     assert text(SCRIPT) == "\u2068&lt;script&gt;window.bro…&lt;/script&gt;\u2069"
     assert text("University Hospital of the North, ward 7", 18).endswith("ard 7\u2069")
@@ -213,7 +225,7 @@ def test_without_what_draws_a_result_is_a_line():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.startswith("<pre>&lt;ClusteringResult: 2 clusters of 8 rows")
-    assert "pip install 'intarsia[report]'" in out
+    assert "pip install '.[report]'" in out
 
 
 def test_a_report_that_cannot_be_written_says_so(result, tmp_path):

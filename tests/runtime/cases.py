@@ -190,7 +190,7 @@ class Engine:
         from nvflare.apis.controller_spec import ClientTask, TaskCompletionStatus
         from nvflare.apis.shareable import Shareable
 
-        from intarsia.federation.flare.filter import MESSAGE
+        from intarsia.federation.flare.job import MESSAGE
 
         client_task = ClientTask(Client(name, ""), task)
         task.before_task_sent_cb(client_task, None)
@@ -212,10 +212,10 @@ def over_threads(participants, delays=None, deadline=20, in_job=None):
     from intarsia.federation.flare.task_runtime import FlareRuntime
 
     engine, names = Engine(participants, delays), tuple(one.name for one in participants)
-    presence = Presence(names, is_connected=lambda name: False)
+    presence = Presence(names, lambda _: {})
     presence.begin(names if in_job is None else in_job)
     presence.end()
     abort = Signal()
     runtime = FlareRuntime(engine, names, deadline, (None, abort), presence)
-    runtime.engine, runtime.abort = engine, abort
+    runtime.engine, runtime.abort, runtime.presence = engine, abort, presence
     return runtime

@@ -49,6 +49,8 @@ class RealFederation:
             federation.forget_releases()  # a participant agreed to one run
         self._last = folder
         before, log = released(federation), len(federation.log())
+        if failing:
+            until(lambda: set(failing) <= set(federation.status().get("connected", ())))
         for name in failing:  # its table disappears after it was checked
             (federation.folder / f"{name}.parquet").rename(federation.folder / f"{name}.away")
         try:

@@ -141,8 +141,8 @@ def test_files_that_are_not_as_their_name_says_are_refused(tmp_path):
     path.write_text("a,b,a\n1,2,3\n")
     with pytest.raises(DuplicateColumnError, match="1 column.s. of a.csv occur more than once: 'a .columns 1 and 3.'"):
         CsvFile(path)
-    path.write_bytes("größe\n1\n".encode("latin1"))
-    with pytest.raises(InputError, match="a.csv is not text in UTF-8.*iconv"):
+    path.write_bytes("größe\n1\n".encode("mac-roman"))
+    with pytest.raises(InputError, match="a.csv is text in an encoding.*--encoding"):
         CsvFile(path)
     with pytest.raises(InputError, match="gone.csv not found"):
         CsvFile(tmp_path / "gone.csv")

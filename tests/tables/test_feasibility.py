@@ -50,7 +50,7 @@ def test_kinds_that_differ_and_columns_of_no_use():
     assert ids.unusable == {"a": {"id": "12 different texts in 12 rows"}}
     nothing = check_feasibility({"a": {"id": "free text"}, "b": {"x": N}})
     assert not nothing.possible
-    assert "'a' have no column" in nothing.verdict()
+    assert "no column of 'a' can be used" in nothing.verdict()
 
 
 def test_one_table_and_equal_tables_are_fine():

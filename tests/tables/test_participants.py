@@ -51,7 +51,7 @@ def test_many_errors_are_cut_short():
 def test_unknown_columns_of_several_new_tables_are_one_error():
     result = intarsia.cluster({"a": table(), "b": table()}, 2, random_state=0)
     with pytest.raises(intarsia.exceptions.UnknownFeaturesError) as error:
-        result.predict({"a": table(z=1.0), "b": table(z=1.0)})
+        result.predict({"a": {"z": [1.0]}, "b": {"z": [1.0]}})
     assert str(error.value).count("'z'") == 2
     assert str(error.value).count("Hint") == 1
 

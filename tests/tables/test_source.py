@@ -160,9 +160,10 @@ def test_the_command_line_opens_a_source_by_its_suffix(tmp_path, monkeypatch):
     assert "unsupported file type" in str(run("check", "ward.pipes", "lab.csv", rc=1).exception)
     intarsia.register_source("pipes", read_pipes, suffixes=[".PIPES"])
     assert "Yes" in run("check", "ward.pipes", "lab.csv", "-x", "patient").output
-    run(
-        "fit", "ward.pipes", "lab.csv", "-k", "2", "--id", "patient", "-o", "study", "-q", rc=1
-    )  # the lab has no patients
+    told = run("fit", "ward.pipes", "lab.csv", "-k", "2", "--id", "patient", "-o", "patients", "-q").output
+    assert "lab has no column 'patient'" in told
+    assert pd.read_csv("patients/labels/ward.csv")["id"].tolist() == frame["patient"].tolist()
+    assert list(pd.read_csv("patients/labels/lab.csv")) == ["row", "cluster"]
     frame.drop(columns="patient").to_csv("ward.pipes", sep="|", index=False)
     run("fit", "ward.pipes", "lab.csv", "-k", "2", "-o", "study", "-q")
     labels = pd.read_csv("study/labels/ward.csv")

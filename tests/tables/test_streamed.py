@@ -205,7 +205,9 @@ def test_what_stands_in_the_way_is_named(tmp_path):
     holes.loc[3, "f1"] = np.nan
     refused(MissingCellsError, r"f1 \(2.0%\)", holes, "error")
     holes.loc[3] = np.nan
-    refused(MissingCellsError, "1 of 50 rows of 'a' have no observed value", holes)
+    refused(MissingCellsError, r"1 of 50 rows of 'a' have no observed value.*\(counted from 0: 3\)", holes)
+    holes.loc[10:40] = np.nan
+    refused(MissingCellsError, r"32 of 50 rows of 'a'.*\(counted from 0: 3, 10, 11, 12, 13, …\)", holes)
     refused(InputError, "has no column 'nope'", columns=["f0", "nope"])
     with pytest.raises(InputError, match="not found"):
         scan_parquet(tmp_path / "gone.parquet")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from intarsia.cli.interrupts import INTERRUPTED, message_when_interrupted
+from intarsia.exceptions import install
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -24,7 +25,7 @@ def _run(arguments: Sequence[str] | None) -> None:
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError as error:
-        sys.exit(f"The command line needs {error.name}, which is not installed. Try: pip install 'intarsia[cli]'")
+        sys.exit(f"The command line needs {error.name}, which is not installed. {install('cli')}")
     from intarsia.cli.app import main as run
 
     run(arguments)

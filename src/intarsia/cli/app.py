@@ -1,6 +1,7 @@
 """``intarsia``: the commands, and how errors and warnings are shown.
 
-Exit codes: 0 done, 1 an error in the input or the run, 2 an error in the command line, 3 ``check`` says no, 130 interrupted.
+Exit codes: 0 done, 1 an error in the input or the run, 2 an error in the command line, 3 ``check`` or ``doctor`` says no,
+130 interrupted.
 Commands import what they need when they run, so that --help and the completion of a shell are quick.
 """
 
@@ -17,13 +18,17 @@ from intarsia.cli.check import check
 from intarsia.cli.console import err, plain
 from intarsia.cli.datasets import datasets
 from intarsia.cli.demo import demo
+from intarsia.cli.doctor import doctor
 from intarsia.cli.explain import explain
 from intarsia.cli.federation import federation
 from intarsia.cli.fit import fit
 from intarsia.cli.interrupts import INTERRUPTED
+from intarsia.cli.join import join
 from intarsia.cli.participant import participant
 from intarsia.cli.predict import predict
+from intarsia.cli.rename import rename
 from intarsia.cli.report import report
+from intarsia.cli.schema import schema
 from intarsia.cli.version import version
 from intarsia.exceptions import IntarsiaError, IntarsiaWarning
 
@@ -35,14 +40,14 @@ app = typer.Typer(
     f"{DEBUG} shows the traceback of an error.",
     epilog="Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]\n\n"
     "Exit codes: 0 done, 1 an error in the input or the run, 2 an error in the command line, "
-    "3 [bold]check[/] says no, 130 interrupted.",
+    "3 [bold]check[/] or [bold]doctor[/] says no, 130 interrupted.",
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (check, fit, predict, explain, report, demo, datasets, version):
+for command in (check, fit, join, predict, explain, rename, report, demo, datasets, doctor, schema, version):
     app.command()(command)
 for group in (federation, participant):
     app.add_typer(group)

@@ -16,7 +16,15 @@ from intarsia.cli.console import out, plain, print_json
 from intarsia.cli.kit_options import say
 from intarsia.cli.privacy_forecast import forecast_for_files
 from intarsia.cli.private import columns_without_bounds, show_without_bounds, write_template
-from intarsia.exceptions import quote
+from intarsia.cli.table_options import (
+    DatesOption,
+    DecimalOption,
+    EncodingOption,
+    IdOption,
+    TableOptions,
+    read_config,
+)
+from intarsia.exceptions import InputError, quote
 
 if TYPE_CHECKING:
     from intarsia.tables.feasibility import Feasibility
@@ -30,9 +38,16 @@ _MOST_ODD = 10
 
 
 def check(
-    files: Annotated[list[str], typer.Argument(help="Files, one per participant: a.csv, or name=path.")],
+    files: Annotated[list[str] | None, typer.Argument(help="Files, one per participant: a.csv, or name=path.")] = None,
     leave_out: Annotated[
         list[str] | None, typer.Option("--leave-out", "-x", help="A column to exclude; can be repeated.")
+    ] = None,
+    id_column: IdOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
+    dates: DatesOption = None,
+    config: Annotated[
+        Path | None, typer.Option(help=r"A TOML file with \[participants] and \[columns], as for fit.")
     ] = None,
     bounds: Annotated[
         Path | None, typer.Option(help=r"Also say which columns lack \[bounds] and \[levels] in this TOML file.")
@@ -60,20 +75,33 @@ def check(
     Example: [bold]intarsia check a.csv b.parquet c.xlsx[/]
     """
     from intarsia.tables.feasibility import check_feasibility
-    from intarsia.tables.open import named_paths
+    from intarsia.tables.open import named_paths, open_table
+    from intarsia.tables.participants import for_all
 
-    paths = named_paths(files)
-    report = check_feasibility(paths, leave_out=leave_out or ())
+    participants, _, columns = read_config(config)
+    paths = named_paths([*participants, *(files or ())])
+    if not paths:
+        raise InputError("no file was given. Hint: intarsia check a.csv b.csv, or --config study.toml.")
+    options = TableOptions.of(paths, id_column, decimal, encoding, dates, columns)
+    opened = for_all(
+        paths, lambda key, path: open_table(path, str(key), leave_out=leave_out or (), **options.opening(str(key)))
+    )
+    report = check_feasibility(opened, leave_out=leave_out or ())
+    options.check({str(key): table for key, table in opened.items()})
+    remarks = {str(key): table.remark for key, table in opened.items() if table.remark}
     missing = None if bounds is None else columns_without_bounds(report.kinds, bounds)
     if not json:
-        show(report)
+        show(report, remarks)
         if missing is not None:
             show_without_bounds(missing, bounds)
     forecast = None
     if report.possible:
-        forecast = forecast_for_files(paths, leave_out or (), bounds, epsilon, clusters, one_shot=one_shot, quiet=json)
+        forecast = forecast_for_files(
+            paths, options, leave_out or (), bounds, epsilon, clusters, one_shot=one_shot, quiet=json
+        )
     if json:
         more = {} if missing is None else {"without_bounds": missing}
+        more |= {"read_as": remarks} if remarks else {}
         print_json(as_json(report) | more | ({} if forecast is None else {"forecast": forecast.as_dict()}))
     elif forecast is not None:
         say(str(forecast))
@@ -115,8 +143,8 @@ def as_json(report: Feasibility) -> dict[str, object]:
     }
 
 
-def show(report: Feasibility) -> None:
-    """Print the report."""
+def show(report: Feasibility, remarks: Mapping[str, str] | None = None) -> None:
+    """Print the report; ``remarks`` say how files are read."""
     names = report.participants
     view = Table(box=box.SIMPLE_HEAD, title="Who sees what", title_justify="left", title_style="bold")
     view.add_column("column")
@@ -129,7 +157,9 @@ def show(report: Feasibility) -> None:
         view.caption = f"and {len(report.columns) - _MOST_COLUMNS} more columns"
     out.print(view)
     out.print(Text("● numbers   ◆ categories", style="dim"))
-    for line in _lines(report):
+    for name, remark in (remarks or {}).items():
+        out.print(plain(f"{name} is read as {remark}."), soft_wrap=True)
+    for line in [*_lines(report), *_remedies(report)]:
         out.print(plain(line))
     for odd in report.odd[:_MOST_ODD]:
         out.print(plain(f"● {odd}.", style="red"), soft_wrap=True)
@@ -149,10 +179,6 @@ def _lines(report: Feasibility) -> list[str]:
         f"'{pair.left}' ({', '.join(pair.left_at)}) and '{pair.right}' ({', '.join(pair.right_at)}) look alike: {pair.why}."
         for pair in report.alike[:_MOST_PAIRS]
     ]
-    if report.unusable:
-        shown = by_column(report.unusable)
-        more = f" and {len(shown) - _MOST_UNUSABLE} more" if len(shown) > _MOST_UNUSABLE else ""
-        lines.append(f"Columns that cannot be used; exclude them (-x): {', '.join(shown[:_MOST_UNUSABLE])}{more}.")
     if len(report.widths) > 1:
         (smallest, low), *_, (largest, high) = report.widths.items()
         left = "standardises them" if report.units else "leaves them as they are; --scale standard may be tried, too"
@@ -164,8 +190,44 @@ def _lines(report: Feasibility) -> list[str]:
         lines.append(_about_sums(report))
     if report.row_ids:
         columns = ", ".join(by_column(report.row_ids))
-        lines.append(f"These columns look like row IDs; exclude them (-x): {columns}.")
+        lines.append(
+            f"These columns look like row IDs; exclude them (-x): {columns}. fit --id writes one beside the labels."
+        )
     return lines
+
+
+def _remedies(report: Feasibility) -> list[str]:
+    """Return the columns that cannot be used as they are, by what can be done about them."""
+    from intarsia.tables.categories import DATES, OPTION
+
+    by_kind: dict[str, dict[str, dict[str, str]]] = {}
+    for owner, reasons in report.unusable.items():
+        for column, reason in reasons.items():
+            kind = (
+                OPTION
+                if OPTION in reason
+                else DATES
+                if reason.lower().startswith("date")
+                else "numbers"
+                if "number" in reason
+                else ""
+            )
+            by_kind.setdefault(kind, {}).setdefault(owner, {})[column] = reason
+    some = {kind: _listed(by_kind[kind]) for kind in by_kind}
+    dates = next((name for columns in by_kind.get(DATES, {}).values() for name in columns), "")
+    sentences = {
+        OPTION: "1,234 may be 1.234 or 1234, and the cells do not decide: {}.",
+        DATES: f"Columns of dates become days with --dates {dates}=2000-01-01, or are excluded with -x: {{}}.",
+        "numbers": "Columns of numbers with cells that are not numbers; correct these, or exclude the columns (-x): {}.",
+        "": "Columns that cannot be used; exclude them (-x): {}.",
+    }
+    return [sentence.format(some[kind]) for kind, sentence in sentences.items() if kind in some]
+
+
+def _listed(unusable: Mapping[str, Mapping[str, str]]) -> str:
+    shown = by_column(unusable)
+    more = f" and {len(shown) - _MOST_UNUSABLE} more" if len(shown) > _MOST_UNUSABLE else ""
+    return ", ".join(shown[:_MOST_UNUSABLE]) + more
 
 
 def _about_sums(report: Feasibility) -> str:

@@ -33,7 +33,9 @@ def explain(
         return
     out.print(str(result), highlight=False)
     for k in range(result.n_clusters):
-        view = Table(box=box.SIMPLE_HEAD, title=f"cluster {k}", title_justify="left", title_style="bold")
+        view = Table(
+            box=box.SIMPLE_HEAD, title=plain(result.global_model.called(k)), title_justify="left", title_style="bold"
+        )
         for heading in ("feature", "mean", "mean of others", "difference", "measured by"):
             view.add_column(heading, justify="left" if heading in {"feature", "measured by"} else "right")
         for entry in [entry for entry in separations if entry.cluster == k][:top]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from intarsia.cli.console import out, print_json
+from intarsia.cli.columns import check
+from intarsia.cli.console import print_json
 from intarsia.cli.kit_options import Json, Kit, become, check_certificates, engine, say, tell
-from intarsia.cli.kits import approve, certificates, init, join, join_request, keys, renew
-from intarsia.cli.lights import print_lights
-from intarsia.cli.study_folder import MODEL, REPORT
+from intarsia.cli.kits import admit, approve, certificates, exclude, init, join, join_request, keys, renew
+from intarsia.cli.newcomers import add, invite
+from intarsia.cli.study_folder import MODEL, REPORT, model_in, report_on
 from intarsia.exceptions import FederationError, SettingError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def about() -> None:
     """
 
 
-for command in (init, join_request, approve, join, keys, renew, certificates):
+for command in (init, join_request, approve, join, invite, add, keys, renew, certificates, exclude, admit, check):
     federation.command(command.__name__.replace("_", "-"))(command)
 
 
@@ -67,6 +68,12 @@ def run(
     output: Output = Path("study"),
     patience: Patience = 600.0,
     without: Without = None,
+    previous: Annotated[
+        Path | None,
+        typer.Option(
+            help="The study or model that this run repeats; default: that of the study file, if it names one."
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the study, or continue it from the replies so far. Writes the model and the report.
@@ -74,14 +81,16 @@ def run(
     Example: [bold]intarsia federation run --kit kits/analyst -o study/[/]
     """
     engine()
-    from intarsia.federation.algorithms import algorithm_of
+    from intarsia.federation.algorithms import algorithm_of, with_copies
     from intarsia.federation.flare.driver import Driver
 
     check_certificates(kit)
     driver = Driver(kit, (lambda _: None) if quiet else tell)
-    algorithm, settings = algorithm_of(driver.study)
-    driver.run(algorithm, settings, output / MODEL, patience, without or ())
-    _write_report(output)
+    named = driver.study.previous.model if driver.study.previous is not None else None
+    start_from = previous if previous is not None else None if named is None else Path(named)
+    algorithm, settings = algorithm_of(driver.study, None if start_from is None else model_in(start_from))
+    driver.run(with_copies(driver.study, algorithm), settings, output / MODEL, patience, without or ())
+    report_on(output)
 
 
 federation.command(
@@ -92,7 +101,13 @@ federation.command(
 
 
 @federation.command()
-def status(kit: Kit, json: Json = False) -> None:
+def status(
+    kit: Kit,
+    json: Json = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write it as a page to this file, anew every second until Ctrl-C.")
+    ] = None,
+) -> None:
     """Print which participants are connected, how far the run is, and which replies are missing.
 
     Example: [bold]intarsia federation status --kit kits/analyst[/]
@@ -103,6 +118,11 @@ def status(kit: Kit, json: Json = False) -> None:
 
     check_certificates(kit)
     driver = Driver(kit)
+    if html is not None:
+        from intarsia.cli.status_page import keep_writing
+
+        say(f"writing {html} every second until Ctrl-C; open it in a browser")
+        keep_writing(driver, html)
     try:
         server, progress = driver.server_status()
     except AwayError as error:
@@ -110,30 +130,26 @@ def status(kit: Kit, json: Json = False) -> None:
             _say_last(driver.last())
         raise FederationError(f"{error} Hint: intarsia federation start, on the server.") from None
     if json:
-        print_json(_as_json(driver, server, progress))
+        print_json(driver.described(server, progress))
     else:
         _say_status(driver, server, progress)
 
 
-def _as_json(driver: Driver, server: ServerStatus, progress: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "connected": server.connected,
-        "away": driver.away(server),
-        "needed": driver.study.needed,
-        "jobs": server.jobs,
-        "started": server.started,
-        "progress": progress,
-        "last": driver.last(),
-    }
-
-
 def _say_status(driver: Driver, server: ServerStatus, progress: dict[str, Any]) -> None:
+    from intarsia.federation.pages import step_of
+
     say(f"connected: {', '.join(server.connected) or 'nobody'} ({driver.study.needed} needed)")
     if away := driver.away(server):
-        say(f"away: {', '.join(away)}")
+        seconds = progress.get("seconds_away", {})
+        gone = {name: f" (gone for {seconds[name]:.0f} s)" if name in seconds else "" for name in away}
+        say(f"away: {', '.join(f'{name}{gone[name]}' for name in away)}")
+    if excluded := progress.get("excluded"):
+        say(f"shut out by the coordinator: {', '.join(excluded)}")
     if progress.get("exchange"):
-        round_ = f" {progress['round']}" if progress.get("round") else ""
-        say(f"running: {progress['phase']}{round_}; waiting for {', '.join(progress['waiting']) or 'nobody'}")
+        waiting = progress["waiting"]
+        left = progress.get("deadline", 0) - progress.get("seconds", 0)
+        until = f", for {max(left, 0):.0f} s more at most" if waiting and "deadline" in progress else ""
+        say(f"running: {step_of(progress)}; waiting for {', '.join(waiting) or 'nobody'}{until}")
     elif server.jobs:
         say("running: starting")
     elif last := driver.last():
@@ -158,7 +174,7 @@ def result(kit: Kit, output: Output = Path("study")) -> None:
 
     check_certificates(kit)
     Driver(kit).fetch(output / MODEL)
-    _write_report(output)
+    report_on(output)
 
 
 @federation.command()
@@ -176,19 +192,6 @@ def report(
 
     if not (output / MODEL).is_file():
         Driver(kit).fetch(output / MODEL)
-    _write_report(output)
+    report_on(output)
     if open_it:
         webbrowser.open((output / REPORT).resolve().as_uri())
-
-
-def _write_report(output: Path) -> None:
-    from intarsia.estimators import load
-
-    study = load(output / MODEL)
-    study.report(output / REPORT)
-    out.print(str(study), highlight=False)
-    print_lights(study.findings)
-    if study.run is not None:
-        for note in study.run.notes:
-            tell(f"Note: {note}")
-    say(f"written: {output}/ ({MODEL}, {REPORT})")

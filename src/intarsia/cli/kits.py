@@ -1,8 +1,9 @@
-"""Kits and keys: ``federation init``, ``join-request``, ``approve``, ``join``, ``keys``, ``renew``, ``certificates``."""
+"""Kits and keys: making, joining, renewing, and who is shut out."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from intarsia.cli.console import print_json
 from intarsia.cli.kit_options import Json, Kit, check_certificates, engine, say, tell
 from intarsia.exceptions import FederationError, SettingError
 
+ServerKit = Annotated[Path, typer.Option("--kit", help="The server's kit.")]
 AuthorityFolder = Annotated[Path, typer.Option("--authority", help="Folder of the authority, made by init.")]
 
 
@@ -106,6 +108,9 @@ def approve(
         typer.Option("--fingerprint", help="The fingerprint that the participant told you; asks no question."),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Renew a certificate that already exists.")] = False,
+    study_file: Annotated[
+        Path | None, typer.Option("--study", help="For a newcomer: the file that intarsia federation invite wrote.")
+    ] = None,
 ) -> None:
     """Sign a participant's request, after its fingerprint was confirmed by phone or in person.
 
@@ -116,8 +121,14 @@ def approve(
     from intarsia.federation.certificates.enrolment import approve as sign
     from intarsia.federation.certificates.enrolment import approved_name, read_request
     from intarsia.federation.kit_folder import study_of
+    from intarsia.federation.study_file import read_study
 
     signer, study = Authority.read(authority), study_of(authority)
+    if study_file is not None:
+        invited = read_study(study_file)
+        if not invited.joins or invited.name != study.name:
+            raise SettingError(f"{study_file} is no invitation to {study.name!r}. Hint: intarsia federation invite.")
+        study = invited
     enrolment = read_request(request, study, signer, again=again)
     say(f"{enrolment.name} asks to take part in {study.name}; fingerprint: {enrolment.fingerprint}")
     _confirm(request, enrolment.fingerprint, fingerprint)
@@ -216,3 +227,38 @@ def certificates(kit: Kit, json: Json = False) -> None:
     for life in lives:
         say(f"{life.name}: until {life.ends:%Y-%m-%d} ({life.file})")
     check_certificates(kit)
+
+
+def exclude(
+    name: Annotated[str, typer.Argument(help="The participant to shut out.")], kit: ServerKit = Path("kits/server")
+) -> None:
+    """Shut a participant out: its site is disconnected within seconds, and cannot connect again. The others go on.
+
+    Run it on the server's machine. It blocks the participant's name, and so everybody who has its key, until admit.
+
+    Example: [bold]intarsia federation exclude hungary --kit kits/server[/]
+    """
+    from intarsia.federation.exclusions import exclude as shut_out
+
+    _say_excluded(shut_out(kit, name))
+    say(
+        "A running server disconnects it within five seconds. What it has sent before stays in the transcript of the run."
+    )
+    say(f"A run that needs it waits. Without it: intarsia federation run --without {name}")
+
+
+def admit(
+    name: Annotated[str, typer.Argument(help="The participant to let in again.")], kit: ServerKit = Path("kits/server")
+) -> None:
+    """Let a participant in again that was shut out. Its site connects by itself, or when it is started again.
+
+    Example: [bold]intarsia federation admit hungary --kit kits/server[/]
+    """
+    from intarsia.federation.exclusions import admit as let_in
+
+    _say_excluded(let_in(kit, name))
+    say(f"{name} can connect again, and so can everybody who has a copy of its key.")
+
+
+def _say_excluded(names: Sequence[str]) -> None:
+    say(f"shut out: {', '.join(names) or 'nobody'}")

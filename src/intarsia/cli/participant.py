@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import getpass
-import inspect
 import json as jsonlib
 import platform
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -20,7 +17,10 @@ from rich.table import Table
 
 from intarsia.cli.budget import budget
 from intarsia.cli.console import out, plain, print_json
+from intarsia.cli.extract import extract
 from intarsia.cli.kit_options import Json, Kit, agreed_keys, become, check_certificates, engine, say, tell
+from intarsia.cli.label import label
+from intarsia.cli.participant_options import Options, settings_of, with_options
 from intarsia.exceptions import SettingError
 
 if TYPE_CHECKING:
@@ -29,149 +29,6 @@ if TYPE_CHECKING:
     from intarsia.federation.study_file import Study
 
 NAME = "you"
-_PRIVACY = "Differential privacy"
-_RULES = "What may leave (release rules)"
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options that preview and serve share: what is not given comes from the kit's own settings."""
-
-    table: Annotated[Path | None, typer.Option("--table", help="CSV, TSV, Parquet, Feather, Arrow or Excel file.")] = (
-        None
-    )
-    column: Annotated[
-        list[str] | None, typer.Option("--column", "-c", help="A column to cluster on; can be repeated. Default: all.")
-    ] = None
-    columns: Annotated[str | None, typer.Option("--columns", help="Several columns at once: age,chol,thalach.")] = None
-    id_column: Annotated[
-        str | None,
-        typer.Option("--id", help="The column that identifies rows; not clustered on, but written beside the labels."),
-    ] = None
-    local: Annotated[
-        str | None,
-        typer.Option(help="Local algorithm: 'HDBSCAN(min_cluster_size=20)', 'GaussianMixture(n_components=3)'."),
-    ] = None
-    missing: Annotated[str | None, typer.Option(help="Missing values: observed, impute, drop or error.")] = None
-    record: Annotated[
-        Path | None,
-        typer.Option(
-            "--record",
-            help="The record of what was told of the table, one for all its studies. Default: beside it, <table>.told.",
-        ),
-    ] = None
-    keys: Annotated[
-        Path | None,
-        typer.Option("--keys", help="Secure sums: the list of all participants' keys, from the coordinator."),
-    ] = None
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="Private study: spend at most this; not more than the study says.", rich_help_panel=_PRIVACY),
-    ] = None
-    total_epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="What all studies over the table may spend. Default: that of the study.", rich_help_panel=_PRIVACY
-        ),
-    ] = None
-    min_cluster_size: Annotated[
-        int | None, typer.Option(min=1, help="No number that describes fewer rows leaves.", rich_help_panel=_RULES)
-    ] = None
-    small: Annotated[
-        str | None, typer.Option(help="Local clusters below it: merge or withhold.", rich_help_panel=_RULES)
-    ] = None
-    round_counts_to: Annotated[
-        int | None, typer.Option(min=1, help="Round counts down to multiples of this number.", rich_help_panel=_RULES)
-    ] = None
-    allow_extremes: Annotated[
-        bool | None,
-        typer.Option(
-            "--allow-extremes/--no-extremes", help="Smallest and largest values may leave.", rich_help_panel=_RULES
-        ),
-    ] = None
-    allow_discrete: Annotated[
-        bool | None,
-        typer.Option("--allow-discrete/--no-discrete", help="Discrete densities may leave.", rich_help_panel=_RULES),
-    ] = None
-    allow_any_covariance: Annotated[
-        bool | None,
-        typer.Option(
-            "--allow-any-covariance/--no-any-covariance",
-            help="Covariances with many parameters for few rows may leave.",
-            rich_help_panel=_RULES,
-        ),
-    ] = None
-    max_rounds: Annotated[
-        str | None, typer.Option(help="Most rounds to answer in a study, or any (no limit).", rich_help_panel=_RULES)
-    ] = None
-    max_rivals: Annotated[
-        int | None,
-        typer.Option(min=0, help="Most alternative sets of centroids to answer in a round.", rich_help_panel=_RULES),
-    ] = None
-    allow_crosswise: Annotated[
-        bool | None,
-        typer.Option("--allow-crosswise/--no-crosswise", help="Answer crosswise rounds.", rich_help_panel=_RULES),
-    ] = None
-
-    def settings(self, kit: Path | None) -> LocalSettings:
-        """Return the settings of the kit, changed by the options that were given."""
-        from msgspec.structs import replace
-
-        from intarsia.federation.settings_file import rules_from
-
-        table = None if self.table is None else str(self.table.resolve())
-        given = {
-            "table": table,
-            "columns": self._columns() or None,
-            "id_column": self.id_column,
-            "local": self.local,
-            "missing": self.missing,
-            "record": None if self.record is None else str(self.record.resolve()),
-        }
-        settings = _settings_of(kit)
-        settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
-        budget = {"epsilon": self.epsilon, "total_epsilon": self.total_epsilon}
-        own = replace(settings.privacy, **{name: value for name, value in budget.items() if value is not None})
-        settings = replace(settings, privacy=own)
-        if not settings.table:
-            raise SettingError("no table was given. Hint: --table data.csv")
-        return replace(settings, release=rules_from(self._rules(), "the command line", settings.release))
-
-    def _columns(self) -> tuple[str, ...]:
-        several = [] if self.columns is None else [name.strip() for name in self.columns.split(",")]
-        if "" in several:
-            raise SettingError(
-                "--columns contains an empty name. Hint: --columns age,chol; for a name with a comma use -c."
-            )
-        return tuple(dict.fromkeys([*(self.column or ()), *several]))
-
-    def _rules(self) -> dict[str, Any]:
-        from intarsia.federation.settings_file import RULES
-
-        rules = {name: getattr(self, name) for name in RULES if getattr(self, name) is not None}
-        rounds = rules.get("max_rounds", "")
-        return rules | ({"max_rounds": int(rounds)} if rounds.isdecimal() else {})
-
-
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command all :class:`Options` on its command line; it gets them as one argument ``options``."""
-    shared = list(inspect.signature(Options).parameters.values())
-    own = [parameter for parameter in inspect.signature(command).parameters.values() if parameter.name != "options"]
-
-    @wraps(command)
-    def run(**values: Any) -> None:
-        options = Options(**{parameter.name: values.pop(parameter.name) for parameter in shared})
-        command(options=options, **values)
-
-    hints = get_type_hints(command, include_extras=True) | get_type_hints(Options, include_extras=True)
-    parameters = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[parameter.name])
-        for parameter in (*own, *shared)
-    ]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
-
 
 participant = typer.Typer(
     name="participant",
@@ -238,6 +95,7 @@ def serve(
     from intarsia.federation.consent import keep
     from intarsia.federation.flare.kit import command_of
     from intarsia.federation.key_list import install_keys
+    from intarsia.federation.pages import PAGE, write_site_page
     from intarsia.federation.site import check_record
     from intarsia.federation.site_settings import environment_of, write_settings
 
@@ -255,7 +113,9 @@ def serve(
     keep(kit, _consent(consent, seen), is_new_form=consent is not None)
     install_keys(kit, keys)
     write_settings(kit / "local", settings)
+    write_site_page(kit, name)
     tell(f"serving as {name!r}; labels will be in {kit / 'labels.csv'}")
+    tell(f"what was agreed, what left and what happens now: {kit / PAGE}")
     command, environment = command_of(kit)
     become(command, environment | environment_of(settings))
 
@@ -275,7 +135,7 @@ def renew(
     from intarsia.federation.site import RELEASES, record_of
     from intarsia.privacy.journal import Journal
 
-    settings = _settings_of(kit)
+    settings = settings_of(kit)
     if not settings.table:
         raise SettingError(f"{kit} names no table yet. Hint: intarsia participant serve --kit {kit} --table data.csv")
     aside = record_of(settings).renew()
@@ -288,17 +148,8 @@ def renew(
 
 
 participant.command()(budget)
-
-
-def _settings_of(kit: Path | None) -> LocalSettings:
-    from intarsia.federation.kit_folder import ANALYST, SERVER, name_of
-    from intarsia.federation.site_settings import LocalSettings, read_settings
-
-    if kit is None:
-        return LocalSettings()
-    if name_of(kit) in (SERVER, ANALYST):
-        raise SettingError(f"{kit} is the kit of the {name_of(kit)}, not a participant's.")
-    return read_settings(kit / "local")
+participant.command()(label)
+participant.command()(extract)
 
 
 def _study_for(kit: Path | None, clusters: int | None = None, *, one_shot: bool = False) -> tuple[Study, str]:
@@ -315,6 +166,12 @@ def _preview(settings: LocalSettings, study: Study, name: str, keys: Mapping[str
     from intarsia.federation.preview import preview as preview_of
 
     seen = preview_of(settings, study, name, keys)
+    if drawn := seen.terms.get("extract"):
+        tell(
+            f"{Path(settings.table).name} is an extract of {drawn['rows']:,} rows; SHA-256 of its query: {drawn['query']}"
+        )
+    if reading := seen.terms.get("reading"):
+        tell(f"{Path(settings.table).name} is read as {reading}.")
     if seen.warning:
         tell(f"Warning: {seen.warning}")
     return seen

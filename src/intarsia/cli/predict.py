@@ -11,8 +11,17 @@ import typer
 from intarsia.cli.console import err, plain, print_json
 from intarsia.cli.interrupts import uninterrupted, written
 from intarsia.cli.study_folder import model_in
+from intarsia.cli.table_options import (
+    DatesOption,
+    DecimalOption,
+    EncodingOption,
+    RenameOption,
+    TableOptions,
+    renamed,
+    say_remarks,
+)
 from intarsia.exceptions import InputError, SettingError
-from intarsia.results.label_file import label_lines, write_labels
+from intarsia.results.label_file import columns_of, label_lines, write_labels
 
 if TYPE_CHECKING:
     from intarsia.tables.open import Ids
@@ -22,15 +31,29 @@ def predict(
     model: Annotated[Path, typer.Argument(help="study/model.intarsia, or the study's folder.")],
     file: Annotated[str, typer.Argument(help="A file of new rows, with any of the study's columns.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A CSV file (default: standard output).")
+        Path | None, typer.Option("--output", "-o", help="A CSV or Parquet file (default: standard output).")
     ] = None,
     id_column: Annotated[
         str | None,
         typer.Option("--id", help="The column that identifies rows; not clustered on, but written beside the labels."),
     ] = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
+    dates: DatesOption = None,
+    rename: RenameOption = None,
     margin: Annotated[
-        bool, typer.Option("--margin", help="Also write how clearly each row belongs to a cluster: 0 tie, 1 clear.")
+        bool,
+        typer.Option(
+            "--margin", "--margins", help="Also write how clearly each row belongs to a cluster: 0 tie, 1 clear."
+        ),
     ] = False,
+    none_beyond: Annotated[
+        float | None,
+        typer.Option(
+            "--none-beyond",
+            help="0.5 to 0.999: −1 for rows farther from every cluster than this share of the study's rows.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Label every row of a file with its cluster. Columns that the study does not have are ignored and listed.
@@ -38,25 +61,30 @@ def predict(
     Example: [bold]intarsia predict study/ new.csv -o labels.csv[/]
     """
     from intarsia.estimators import load
+    from intarsia.estimators.predict import unknown_columns
     from intarsia.tables.open import named_paths, open_table
 
     study = load(model_in(model))
     ((name, path),) = named_paths([file]).items()
     if output is not None and (output.exists() or output.is_symlink()):
         raise SettingError(f"{output} already exists. Hint: another --output.")
-    opened = open_table(path, name, id_column=id_column)
-    known = {*study.feature_names, *study.levels}
-    unknown = [column for column in opened.columns if column not in known]
+    options = TableOptions.of([name], None, decimal, encoding, dates, {name: renamed(rename)})
+    opened = open_table(path, name, id_column=id_column, how=options.reading(name))
+    options.check({name: opened})
+    say_remarks({name: opened})
+    unknown, hint = unknown_columns(study.global_model, opened.columns, name)
     if unknown:
         err.print(plain(f"ignored, because the study does not know them: {', '.join(unknown)}"))
+    if hint:
+        err.print(plain(f"hint: {hint}"))
     if len(unknown) == len(opened.columns):
+        n_known = len({*study.feature_names, *study.levels})
         raise InputError(
-            f"the file has no column of the study, which has {len(known)}. Hint: intarsia explain names them."
+            f"the file has no column of the study, which has {n_known}. Hint: intarsia explain names them."
         )
-    rows = opened.only([column for column in opened.columns if column in known])
-    result = {"cluster": study.predict(rows)}
-    if margin:
-        result["margin"] = study.predict_margin(rows)
+    rows = opened.only([column for column in opened.columns if column not in unknown])
+    labels = study.predict(rows, none_beyond=none_beyond)
+    result = columns_of(labels, study.cluster_names, study.predict_margin(rows) if margin else None)
     _show(result, opened.ids, output, json=json)
 
 

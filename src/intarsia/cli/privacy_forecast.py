@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from intarsia.cli.console import err
 from intarsia.cli.private import Options
+from intarsia.cli.table_options import TableOptions
 
 if TYPE_CHECKING:
     from intarsia.estimators import PrivacyForecast
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 def forecast_for_files(
     files: Mapping[str, str],
+    tables_read: TableOptions,
     leave_out: Sequence[str],
     bounds: Path | None,
     epsilon: float | None,
@@ -30,13 +32,16 @@ def forecast_for_files(
         return None
     from intarsia.estimators.clustering import estimator_for
     from intarsia.estimators.privacy_forecast import N_RUNS, forecast_of_held
-    from intarsia.tables.open import open_table
+    from intarsia.tables.open import check_commas, open_table
 
-    opened = {name: open_table(path, name, leave_out=leave_out) for name, path in files.items()}
+    ways = {name: tables_read.opening(name) | {"leave_out": leave_out} for name in files}
+    for name, path in files.items():
+        check_commas(path, name, tables_read.reading(name))
+    opened = {name: open_table(path, name, **ways[name]) for name, path in files.items()}
     options.check_declared({name: table.columns for name, table in opened.items()}, privacy)
     tables: dict[Hashable, AnyTable] = {name: table.hold() for name, table in opened.items()}
     declared: dict[Hashable, AnyTable] = {
-        name: open_table(path, name, leave_out=leave_out, declared=privacy).hold(declared=privacy)
+        name: open_table(path, name, **ways[name], declared=privacy).hold(declared=privacy)
         for name, path in files.items()
     }
     settings = {"scale": "auto", "random_state": 0}

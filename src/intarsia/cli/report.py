@@ -30,9 +30,9 @@ def report(
 
     Example: [bold]intarsia report study/ --open[/]
     """
-    from intarsia.estimators import load
+    from intarsia.estimators import load_result
 
-    result = load(model_in(study))
+    result = load_result(model_in(study))
     if json and output is None:
         sys.stdout.buffer.write(result.summarise(title).to_json().encode() + b"\n")
         return

@@ -25,7 +25,7 @@ from intarsia.core.grouping.pooled import pooled_groupings, share_moved, squares
 from intarsia.core.grouping.search import Grouping, SearchOptions
 from intarsia.core.randomness import stream
 from intarsia.core.robust import caps, robust_merge
-from intarsia.core.types import IntArray
+from intarsia.core.types import FloatArray, IntArray
 from intarsia.protocol import Centres, Refined
 from intarsia.results.outcome import Aggregation
 
@@ -38,8 +38,9 @@ SAME = 0.02  # of the rows: two groupings that differ by less lead to the same c
 class Candidate:
     """One grouping of the local clusters, with margins, and the global centroids that it has led to so far.
 
-    ``last`` is what each participant refined in the last round, ``merged`` the mean of all (or, if ``robust``, the median);
-    ``misfit`` is how badly the rows fit.
+    ``last`` is what each participant refined in the last round, with counts and misfits times the weight of its rows;
+    ``merged`` the mean of all (or, if ``robust``, the median); ``misfit`` is how badly the rows fit. Centroids have weighted
+    counts; ``behind`` are the numbers of values behind their entries, None if all weights are 1.
     """
 
     clusters: LocalClusters
@@ -52,12 +53,24 @@ class Candidate:
     last: Mapping[str, Refined] = field(default_factory=dict)
     misfit: float = float("nan")
     robust: bool = False
+    behind: FloatArray | None = None
 
-    def moved(self, settings: FederatedSettings, members: Members, refined: Mapping[str, Refined]) -> Candidate:
-        """Return the candidate after a round."""
-        merged = _merge_refined(members, refined, settings.k, robust=self.robust)
-        misfit = sum(reply.misfit for reply in refined.values())
-        return replace(self.moved_to(settings, merged, misfit), last=refined)
+    def moved(
+        self,
+        settings: FederatedSettings,
+        members: Members,
+        refined: Mapping[str, Refined],
+        weights: Mapping[str, float],
+    ) -> Candidate:
+        """Return the candidate after a round, in which a row of each participant counts with its weight."""
+        last, behind = {name: reply.weighted(weights[name]) for name, reply in refined.items()}, None
+        merged = merge_refined(members, last, settings.k, robust=self.robust)
+        misfit = sum(reply.misfit for reply in last.values())
+        if self.behind is not None or any(weights[name] != 1.0 for name in refined):
+            before = self.centres.counts if self.behind is None else self.behind
+            counts = merge_refined(members, refined, settings.k, robust=False).counts
+            behind = np.where(counts > 0, counts, before)
+        return replace(self.moved_to(settings, merged, misfit), last=last, behind=behind)
 
     def moved_to(self, settings: FederatedSettings, merged: MaskedCentroids, misfit: float) -> Candidate:
         """Return the candidate after a round of which only the mean over all participants is known."""
@@ -86,7 +99,13 @@ class Candidate:
             extent=Extent(np.pad(self.extent.low, new), np.pad(self.extent.high, new)),
             centres=self.centres.wider(d),
             merged=None if self.merged is None else self.merged.wider(d),
+            behind=None if self.behind is None else np.pad(self.behind, ((0, 0), new)),
         )
+
+    @property
+    def with_numbers(self) -> MaskedCentroids:
+        """The global centroids with the numbers of values behind their entries as counts, whatever their weights."""
+        return self.centres if self.behind is None else MaskedCentroids(self.centres.values, self.behind)
 
     def centres_for(self, members: Members, name: str, *, crosswise: bool = False) -> Centres:
         """Return the global centroids over one participant's features; crosswise, without its part in them."""
@@ -94,7 +113,7 @@ class Candidate:
         centres = _features(self.centres, index)
         if crosswise and self.robust and self.last.keys() - {name}:
             others = {other: refined for other, refined in self.last.items() if other != name}
-            rest = _features(_merge_refined(members, others, len(centres), robust=True), index)
+            rest = _features(merge_refined(members, others, len(centres), robust=True), index)
             centres = MaskedCentroids.of(np.where(rest.seen, rest.values, centres.values), centres.counts)
         elif crosswise and self.merged is not None and name in self.last:
             part = MaskedCentroids.of(self.last[name].values, self.last[name].counts)
@@ -106,8 +125,8 @@ def _features(centroids: MaskedCentroids, index: IntArray) -> MaskedCentroids:
     return MaskedCentroids(centroids.values[:, index], centroids.counts[:, index])
 
 
-def _merge_refined(
-    members: Members, refined: Mapping[str, Refined], n_clusters: int, *, robust: bool
+def merge_refined(
+    members: Members, refined: Mapping[str, Refined], n_clusters: int, *, robust: bool = False
 ) -> MaskedCentroids:
     """Return merge( { c_i^a, all i } ) for every a: the new centroids, before α."""
     all_values, all_counts = [], []
@@ -125,15 +144,24 @@ def _merge(robust: bool) -> Callable[[MaskedCentroids, IntArray, int], MaskedCen
     return robust_merge if robust else merge
 
 
-def first_candidates(settings: FederatedSettings, members: Members, clusters: LocalClusters) -> tuple[Candidate, ...]:
-    """Return the best grouping, and rivals that the summaries alone hardly distinguish from it."""
-    local = LocalCentroids(_weighted(clusters, settings), clusters.owner, settings.metric)
+def grouped(settings: FederatedSettings, members: Members, clusters: LocalClusters) -> Grouping:
+    """Return the best grouping of the local centroids in K groups."""
+    local = _local(settings, clusters)
     local.check(settings.k)
     check_comparable_centroids(members, local)
     method = AGGREGATIONS[settings.aggregation].of_centroids
     assert method is not None
     generator = partial(stream, settings.seed, "coordinator", "search centroids")
-    best = method(local, settings.k, SearchOptions(members.masks, settings.n_starts, generator, settings.n_jobs))
+    return method(local, settings.k, SearchOptions(members.masks, settings.n_starts, generator, settings.n_jobs))
+
+
+def _local(settings: FederatedSettings, clusters: LocalClusters) -> LocalCentroids:
+    return LocalCentroids(_capped(clusters, settings), clusters.owner, settings.metric)
+
+
+def first_candidates(settings: FederatedSettings, members: Members, clusters: LocalClusters) -> tuple[Candidate, ...]:
+    """Return the best grouping, and rivals that the summaries alone hardly distinguish from it."""
+    local, best = _local(settings, clusters), grouped(settings, members, clusters)
     starts = [Start.of(clusters, best.groups, settings), *_fair_rivals(settings, members, clusters, best)]
     objective = CentroidObjective(local, settings.k)
     losses = (best.loss, best.runner_up, best.confidence)
@@ -146,28 +174,31 @@ def first_candidates(settings: FederatedSettings, members: Members, clusters: Lo
         unmet=dict(best.unmet),
     )
     candidates: list[Candidate] = []
-    for groups, centres in starts:
+    for groups, centres, behind in starts:
         decided = aggregation
         if not np.array_equal(renumber(groups), renumber(best.groups)):  # a rival, should the rows prefer it
             decided = replace(
                 aggregation, loss=objective.loss(groups), runner_up=best.loss, confidence=0.0, overruled=True
             )
         clear = tuple(margins(objective, groups).tolist())
-        candidates.append(Candidate(clusters, groups, local.extent, clear, decided, centres, robust=settings.is_robust))
+        candidate = Candidate(clusters, groups, local.extent, clear, decided, centres, robust=settings.is_robust)
+        candidates.append(replace(candidate, behind=behind))
     return tuple(candidates)
 
 
 class Start(NamedTuple):
-    """A grouping of the local clusters, and the global centroids that rounds start from."""
+    """A grouping of the local clusters, and the global centroids that rounds start from; see :class:`Candidate`."""
 
     groups: IntArray
     centres: MaskedCentroids
+    behind: FloatArray | None
 
     @classmethod
     def of(cls, clusters: LocalClusters, groups: IntArray, settings: FederatedSettings) -> Start:
         """Return the merged local centroids of a grouping, the largest group first."""
-        ordered = by_size(groups, clusters.sizes.astype(np.float64))
-        return cls(ordered, _merge(settings.is_robust)(clusters.centroids, ordered, settings.k))
+        ordered = by_size(groups, clusters.weight)
+        centres = _merge(settings.is_robust)(clusters.weighted, ordered, settings.k)
+        return cls(ordered, centres, _behind(clusters, ordered, settings.k))
 
     @classmethod
     def of_halves(cls, halves: Halves, groups: IntArray, n_groups: int) -> Start:
@@ -175,23 +206,30 @@ class Start(NamedTuple):
 
         A group that has most rows of no local cluster gets the one with the largest share there, if that can be spared.
         """
-        ordered = by_size(groups, halves.sizes.astype(np.float64))
+        ordered = by_size(groups, halves.weight)
         rows = np.zeros((int(halves.half_of.max()) + 1, n_groups))
-        np.add.at(rows, (halves.half_of, ordered), halves.sizes)
+        np.add.at(rows, (halves.half_of, ordered), halves.weight)
         share, belongs = rows / rows.sum(axis=1, keepdims=True), rows.argmax(axis=1)
         for group in range(n_groups):
             if not (belongs == group).any():
                 spare = np.bincount(belongs, minlength=n_groups)[belongs] > 1
                 belongs[np.where(spare, share[:, group], -1.0).argmax()] = group
-        return cls(belongs, merge(halves.centroids, ordered, n_groups))
+        return cls(belongs, merge(halves.weighted, ordered, n_groups), _behind(halves, ordered, n_groups))
 
 
-def _weighted(clusters: LocalClusters, settings: FederatedSettings) -> MaskedCentroids:
-    """Return the local centroids with the weights by which they are grouped: counts, capped if the merge is robust."""
+def _behind(parts: LocalClusters | Halves, groups: IntArray, n_groups: int) -> FloatArray | None:
+    """Return the numbers of values behind the merged centroids of each group; None if all weights are 1."""
+    return None if parts.weights is None else merge(parts.centroids, groups, n_groups).counts
+
+
+def _capped(clusters: LocalClusters, settings: FederatedSettings) -> MaskedCentroids:
+    """Return the local centroids with the weights by which they are grouped; these are capped if the merge is robust."""
     if not settings.is_robust:
-        return clusters.centroids
-    share = caps(clusters.coverage.rows.astype(np.float64))[clusters.owner]
-    return MaskedCentroids(clusters.centroids.values, clusters.centroids.counts * share[:, None])
+        return clusters.weighted
+    weights = np.ones(len(clusters.owner)) if clusters.weights is None else clusters.weights
+    first = np.unique(clusters.owner, return_index=True)[1]
+    share = caps(clusters.coverage.rows * weights[first])[clusters.owner]
+    return clusters.weighted.weighted(share)
 
 
 def _fair_rivals(
@@ -205,7 +243,7 @@ def _fair_rivals(
     if not settings.most_rivals:
         return ()
     rivals: Iterable[Start] = (Start.of(clusters, groups, settings) for groups in best.rivals)
-    needed = int(merge(clusters.centroids, best.groups, settings.k).seen.sum())
+    needed = int(merge(clusters.weighted, best.groups, settings.k).seen.sum())
     if members.complete:
         rivals = _pooled_rivals(settings, clusters, best) if starts_pooled(settings, members) else ()
         needed = int(NEARLY_ALL * needed)  # whoever lacks the others joins in the first round
@@ -226,12 +264,13 @@ def _pooled_rivals(settings: FederatedSettings, clusters: LocalClusters, best: G
     """
     halves = Halves.of(clusters) if clusters.halves is None else clusters.halves
     generator = partial(stream, settings.seed, "coordinator", "pooled groupings")
-    affordable = POOLED_WORK // (halves.centroids.values.size * settings.k)
+    weighted = halves.weighted
+    affordable = POOLED_WORK // (weighted.values.size * settings.k)
     n_starts = min(POOLED_STARTS, max(DEFAULT_LIMITS.n_random_starts, affordable))
     known = [renumber(best.groups[halves.half_of])]
-    squares = squares_between(halves.centroids, known[0], settings.k)
-    for pooled in pooled_groupings(halves.centroids, settings.k, n_starts, generator):
-        near = any(share_moved(pooled.groups, other, halves.sizes) < SAME for other in known)
+    squares = squares_between(weighted, known[0], settings.k)
+    for pooled in pooled_groupings(weighted, settings.k, n_starts, generator):
+        near = any(share_moved(pooled.groups, other, halves.weight) < SAME for other in known)
         if not near and relative_gap(squares, pooled.squares) <= DEFAULT_LIMITS.close:
             known.append(pooled.groups)
             yield Start.of_halves(halves, pooled.groups, settings.k)

@@ -33,11 +33,12 @@ def considered(
     stability = {} if tried is None else dict(enumerate(tried.stability.tolist(), 2))
     most = max(choice.n_clusters, min(MOST, max(tree.n_leaves, 1 + len(stability))))
     variances = moments_of(densities, clusters.centroids.seen, clusters.sizes).variances
-    squares = variances * clusters.centroids.counts
+    weighted = clusters.weighted
+    squares = variances * weighted.counts
 
     def within(k: int) -> float:
         groups = tree.cut(k)
-        return float(pooled_squares(clusters.centroids, squares, groups, merge(clusters.centroids, groups, k)).sum())
+        return float(pooled_squares(weighted, squares, groups, merge(weighted, groups, k)).sum())
 
     def confidence(k: int) -> float:
         options = SearchOptions(members.masks, _STARTS, partial(stream, 0, "coordinator", "choices"))

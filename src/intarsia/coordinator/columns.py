@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
+from intarsia.coordinator.weights import check_weighted
 from intarsia.core.features import FeatureSpace, clashes, components, joint_levels, near_misses
 from intarsia.core.robust import caps
 from intarsia.core.types import IntArray
@@ -29,17 +30,33 @@ class TableColumns(NamedTuple):
     levels: Mapping[str, tuple[str, ...]]
     moments: Moments | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return (*self.numbers, *self.levels)
 
-def with_capped_moments(tables: Mapping[str, TableColumns], n_rows: Mapping[str, int]) -> dict[str, TableColumns]:
-    """Return the columns with moments in which no participant counts for more rows than the median one."""
-    shares = caps(np.array([n_rows[name] for name in tables], dtype=np.float64)).tolist()
-    capped = {}
-    for (name, table), share in zip(tables.items(), shares, strict=True):
-        moments = table.moments
-        if moments is not None:
-            moments = msgspec.structs.replace(moments, count=moments.count * share, m2=moments.m2 * share)
-        capped[name] = table._replace(moments=moments)
-    return capped
+
+def with_weighted_moments(tables: Mapping[str, TableColumns], weights: Mapping[str, float]) -> dict[str, TableColumns]:
+    """Return the columns with moments in which a row of each participant counts with its weight."""
+    weighted = {}
+    for name, table in tables.items():
+        moments, weight = table.moments, weights[name]
+        if moments is not None and weight != 1.0:
+            moments = msgspec.structs.replace(moments, count=moments.count * weight, m2=moments.m2 * weight)
+        weighted[name] = table._replace(moments=moments)
+    return weighted
+
+
+def capped_weights(weights: Mapping[str, float], n_rows: Mapping[str, int]) -> dict[str, float]:
+    """Return weights with which the rows of no participant count for more than those of the median one."""
+    rows = np.array([n_rows[name] * weight for name, weight in weights.items()], dtype=np.float64)
+    return {name: weights[name] * share for name, share in zip(weights, caps(rows).tolist(), strict=True)}
+
+
+def check_weighted_columns(weights: Iterable[str], tables: Mapping[str, TableColumns]) -> None:
+    """Raise a SettingError if weights are given to columns that no participant has."""
+    names = (name for table in tables.values() for name in (*table.numbers, *table.levels))
+    check_weighted(weights, names, joint_levels(table.levels for table in tables.values()))
 
 
 def check_kinds(tables: Mapping[str, TableColumns]) -> None:

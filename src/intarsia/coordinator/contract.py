@@ -18,7 +18,10 @@ The states of Algorithm 2 (:mod:`~intarsia.coordinator.one_shot`)::
                                   (Label, if a participant described itself only now)
 
 With ``labels="local"`` the request of AskedLabels is Assign.
-In a study that measures stability, AskedStability (MeasureStability) comes before the result in both.
+Newcomers to a finished model (:mod:`~intarsia.coordinator.join`) go through the states of Algorithm 1 without AskedNumber;
+nobody else is asked.
+In a study that repeats an earlier one, AskedBefore (LabelBefore) comes before AskedRefinement, and AskedMoves (CountMoves)
+after the labels. In a study that measures stability, AskedStability (MeasureStability) comes before the result in both.
 """
 
 from __future__ import annotations

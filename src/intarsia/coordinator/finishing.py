@@ -12,11 +12,14 @@ from intarsia.coordinator.gather import checked, sizes_of
 from intarsia.coordinator.labelling import label_requests
 from intarsia.coordinator.members import Members
 from intarsia.coordinator.odd_units import odd_units
+from intarsia.coordinator.repeat import ask_moves
 from intarsia.coordinator.rounds import Run
 from intarsia.coordinator.settings import FederatedSettings
 from intarsia.coordinator.stability import ended
+from intarsia.coordinator.weights import unequal
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent, Metric
+from intarsia.core.tails import LEVELS, quantiles_of, uncounted_quantiles
 from intarsia.core.types import FloatArray
 from intarsia.protocol import Label, Labelled, Request
 from intarsia.results.outcome import Coverage, GlobalModel, Outcome
@@ -40,7 +43,9 @@ class AskedLikeliest:
 def ask_labels(settings: FederatedSettings, run: Run) -> Step:
     """Return the request for labels, for all participants that have not sent their sizes yet."""
     requests: dict[str, Request] = {
-        name: Label(centres=run.candidates[0].centres_for(run.members, name), columns=run.members.columns_for(name))
+        name: Label(
+            centres=run.candidates[0].centres_for(run.members, name), columns=run.members.columns_for(name), tails=True
+        )
         for name in run.members.participants
         if name not in run.labelled
     }
@@ -55,8 +60,8 @@ def finish(settings: FederatedSettings, run: Run) -> Step:
         # participants that did not label by now are not asked again
         step = ask_labels(settings, run)
         return replace(step, requests={name: step.requests[name] for name in latecomers}, optional=True)
-    outcome = outcome_of(run, settings.metric)
-    return _ask_likeliest(run, outcome) if settings.model == "mixture" else ended(settings, run.members, outcome)
+    outcome = outcome_of(run, settings)
+    return _ask_likeliest(run, outcome) if settings.model == "mixture" else _ended(settings, run, outcome)
 
 
 def finish_likeliest(settings: FederatedSettings, run: Run, outcome: Outcome, labelled: Mapping[str, Labelled]) -> Step:
@@ -64,25 +69,30 @@ def finish_likeliest(settings: FederatedSettings, run: Run, outcome: Outcome, la
     participants, n_clusters = run.members.participants, len(outcome.model.centroids)
     sizes = sizes_of(labelled, participants, n_clusters, run.roll.n_rows)
     kept = {name: before for name, before in outcome.sizes.items() if name not in labelled}
-    return ended(settings, run.members, replace(outcome, sizes=sizes | kept))
+    return _ended(settings, run, replace(outcome, sizes=sizes | kept))
+
+
+def _ended(settings: FederatedSettings, run: Run, outcome: Outcome) -> Step:
+    return ended(settings, run.members, outcome) if run.plan is None else ask_moves(run, outcome)
 
 
 def _ask_likeliest(run: Run, outcome: Outcome) -> Step:
     """Return the request for labels by the Gaussians that the clusters of all participants make."""
     members = run.members
-    sizes = sum(outcome.sizes.values(), np.zeros(len(outcome.model.centroids), dtype=np.intp))
-    outcome = replace(outcome, model=replace(outcome.model, weights=np.maximum(sizes, 1e-12) / max(sizes.sum(), 1)))
+    sizes = outcome.weighted_sizes
+    total = float(sizes.sum())
+    outcome = replace(outcome, model=replace(outcome.model, weights=np.maximum(sizes, 1e-12) / (total or 1.0)))
     return Step(AskedLikeliest(run, outcome), label_requests(members, outcome.model, members.participants))
 
 
-def outcome_of(run: Run, metric: Metric) -> Outcome:
+def outcome_of(run: Run, settings: FederatedSettings) -> Outcome:
     """Return the outcome of a run that has ended; sizes and variances are 0 where no participant told its own."""
     members, labelled, winner, number = run.members, run.labelled, run.candidates[0], run.number
-    centres, clusters = winner.centres, winner.clusters
-    variances, counts = _spread(members, labelled, len(centres))
+    centres, clusters, weights = winner.with_numbers, winner.clusters, run.weights(settings)
+    variances, counts = _spread(members, labelled, len(centres), weights)
     columns = {name: run.roll.columns(name) for name in members.participants}
-    return Outcome(
-        model=global_model(members, centres, winner.extent, metric, variances, counts),
+    outcome = Outcome(
+        model=global_model(members, centres, winner.extent, settings.metric, variances, counts),
         participants=members.participants,
         masks=members.masks,
         local_centroids=clusters.centroids,
@@ -102,7 +112,9 @@ def outcome_of(run: Run, metric: Metric) -> Outcome:
         strain=run.outlyingness,
         doubts=run.doubts,
         odd_columns=odd_units(members, columns, clusters),
+        row_weights=unequal(weights),
     )
+    return with_tails(outcome, labelled)
 
 
 def global_model(
@@ -119,15 +131,30 @@ def global_model(
     return GlobalModel(members.space, centroids, extent, shift, scale, metric, variances, counts, levels, way)
 
 
-def _spread(members: Members, labelled: Mapping[str, Labelled], n_clusters: int) -> tuple[FloatArray, FloatArray]:
+def with_tails(outcome: Outcome, labelled: Mapping[str, Labelled]) -> Outcome:
+    """Return the outcome with the quantiles of distances that participants counted; of Gaussians where none did."""
+    model = outcome.model
+    if model.metric == "euclidean":
+        otherwise = uncounted_quantiles(model.centroids, model.variances, model.extent, outcome.masks)
+    else:
+        otherwise = np.full((len(model.centroids), len(LEVELS)), np.inf)
+    counted = [reply.tails for reply in labelled.values() if reply.tails is not None]
+    tails = quantiles_of(counted, otherwise)
+    return replace(outcome, model=replace(model, tails=None if np.isinf(tails).all() else tails))
+
+
+def _spread(
+    members: Members, labelled: Mapping[str, Labelled], n_clusters: int, weights: Mapping[str, float]
+) -> tuple[FloatArray, FloatArray]:
     """Return the pooled variance of every cluster and feature around the final centroids, and the values behind it."""
-    counts, squares = np.zeros((n_clusters, len(members.space))), np.zeros((n_clusters, len(members.space)))
+    counts, weighted, squares = (np.zeros((n_clusters, len(members.space))) for _ in range(3))
     for name in filter(labelled.__contains__, members.participants):
         index = members.index(name)
         sent_counts, sent_squares = checked(name, labelled[name].spread, n_clusters, len(index))
         counts[:, index] += sent_counts
-        squares[:, index] += sent_squares
-    return squares / np.maximum(counts, 1.0), counts
+        weighted[:, index] += weights[name] * sent_counts
+        squares[:, index] += weights[name] * sent_squares
+    return squares / np.where(counts > 0, weighted, 1.0), counts
 
 
 def _coverage(run: Run) -> Coverage:

@@ -40,7 +40,7 @@ def attraction(
 ) -> Attraction:
     """Return the forces between all local clusters, exact or from points of their densities, and the tree of the linkage."""
     seen, force, linkage = clusters.centroids.seen, (settings.exponent, settings.softening), settings.linkage
-    weights, tree = None, None
+    weights, tree, counting = None, None, 1.0 if clusters.weights is None else clusters.weights
     if settings.has_exact_forces:
         extent = extent_of_densities(densities, seen, settings.deviations)
         forces = exact_forces(densities, seen, extent, *force)
@@ -48,16 +48,16 @@ def attraction(
         proxies = _proxies(settings, members, clusters, densities, summaries)
         extent = _extent_of_points(proxies, seen)
         forces = sampled_forces(proxies, seen, extent, *force, settings.metric)
-        weights = np.array([len(points) for points in proxies], dtype=np.float64)
+        weights = np.array([len(points) for points in proxies], dtype=np.float64) * counting
         if linkage in OF_POINTS:
             tree = tree_of_points(linkage, proxies, seen, extent, settings.metric)
     if linkage in OF_MOMENTS:
-        n_points = np.clip(clusters.sizes, *settings.bounds_of_proxies)
+        n_points = np.clip(clusters.sizes, *settings.bounds_of_proxies).astype(np.float64) * counting
         tree = tree_of_moments(linkage, moments_of(densities, seen, n_points), extent)
     return Attraction(LocalForces(np.minimum(forces, STRONGEST), clusters.owner, weights, tree), extent)
 
 
-def moments_of(densities: Sequence[Density], seen: BoolArray, n_points: IntArray) -> Moments:
+def moments_of(densities: Sequence[Density], seen: BoolArray, n_points: IntArray | FloatArray) -> Moments:
     """Return the means and variances of all densities, each with so many points."""
     means, variances = np.zeros(seen.shape), np.zeros(seen.shape)
     for z, density in enumerate(densities):
@@ -120,7 +120,7 @@ def choose_k(
 ) -> Choice:
     """Return the number of clusters chosen from all local clusters and the forces between them."""
     seen, chose = clusters.centroids.seen, clusters.chosen(members)
-    summaries = Summaries(densities, seen, clusters.owner, clusters.sizes, chose, clusters.tried)
+    summaries = Summaries(densities, seen, clusters.owner, clusters.sizes, clusters.weight, chose, clusters.tried)
     local = attracted.local
     choice = choose_n_clusters(summaries, local, attracted.extent, separate=separate)
     most = min(MAX_CLUSTERS, local.tree.n_leaves)

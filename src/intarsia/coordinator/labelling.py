@@ -16,14 +16,14 @@ from intarsia.results.outcome import GlobalModel
 
 
 def label_requests(
-    members: Members, model: GlobalModel, names: Iterable[str], *, spread: bool = True
+    members: Members, model: GlobalModel, names: Iterable[str], *, spread: bool = True, tails: bool = False
 ) -> dict[str, Request]:
     """Ask participants to label rows by the nearest centroid or, if the model has weights, the likeliest Gaussian.
 
     ``members`` may have more features at the end than the model, which no cluster knows. With ``spread``, the replies also
-    have the spread of values around the centroids.
+    have the spread of values around the centroids, with ``tails`` counts of rows by distance.
     """
-    model = _wider(model, len(members.space))
+    model = wider(model, len(members.space))
     mixture = None if model.weights is None else model.mixture(model.weights)
     return {
         name: Label(
@@ -31,6 +31,7 @@ def label_requests(
             columns=members.columns_for(name),
             gaussians=None if mixture is None else _gaussians(mixture.on(index)),
             spread=spread,
+            tails=tails,
         )
         for name in names
     }
@@ -38,10 +39,16 @@ def label_requests(
 
 def centres_of(members: Members, model: GlobalModel, name: str) -> Centres:
     """Return the centroids of a model over the features of one participant."""
-    return _centres(_wider(model, len(members.space)), members.index(name))
+    return _centres(wider(model, len(members.space)), members.index(name))
 
 
-def _wider(model: GlobalModel, n_features: int) -> GlobalModel:
+def gaussians_of(members: Members, model: GlobalModel, name: str) -> Gaussians | None:
+    """Return the clusters of a model as Gaussians over the features of one participant; None if it labels by centroids."""
+    model = wider(model, len(members.space))
+    return None if model.weights is None else _gaussians(model.mixture(model.weights).on(members.index(name)))
+
+
+def wider(model: GlobalModel, n_features: int) -> GlobalModel:
     """Return the model with more features at the end, which are unknown."""
     if not (new := n_features - len(model.space)):
         return model

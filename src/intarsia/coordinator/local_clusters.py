@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from intarsia.coordinator.columns import outside_largest
 from intarsia.coordinator.members import Members
+from intarsia.coordinator.settings import WeightSettings
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.densities.base import Density
 from intarsia.core.features import components, indicators
@@ -24,16 +26,30 @@ from intarsia.results.outcome import Coverage, LocalCluster
 
 
 class Halves(NamedTuple):
-    """Halves of local clusters: their centroids and sizes, and the local cluster of each."""
+    """Halves of local clusters: their centroids and sizes, and the local cluster of each.
+
+    ``weights`` are those of a row of each half; None if all are 1.
+    """
 
     centroids: MaskedCentroids
     sizes: IntArray
     half_of: IntArray
+    weights: FloatArray | None = None
 
     @classmethod
     def of(cls, clusters: LocalClusters) -> Halves:
         """Return the local clusters as they are, each its only half."""
-        return cls(clusters.centroids, clusters.sizes, np.arange(len(clusters.sizes)))
+        return cls(clusters.centroids, clusters.sizes, np.arange(len(clusters.sizes)), clusters.weights)
+
+    @property
+    def weighted(self) -> MaskedCentroids:
+        """The centroids with counts of weighted values."""
+        return self.centroids.weighted(self.weights)
+
+    @property
+    def weight(self) -> FloatArray:
+        """The weighted rows of each half."""
+        return _weighted_sizes(self.sizes, self.weights)
 
 
 @dataclass(frozen=True)
@@ -42,7 +58,7 @@ class LocalClusters:
 
     ``owner[z]`` is the number of the member that has cluster z, ``sizes[z]`` its number of rows. ``clarity`` is how clear
     the clusters of a participant are, if it chose their number itself; ``tried`` what its rows show with other numbers.
-    ``halves`` are known if participants told them.
+    ``halves`` are known if participants told them. ``weights`` are those of a row of each cluster; None if all are 1.
     """
 
     centroids: MaskedCentroids
@@ -53,6 +69,28 @@ class LocalClusters:
     halves: Halves | None = None
     clarity: Mapping[str, float] = field(default_factory=dict)
     tried: Mapping[int, TriedNumbers] = field(default_factory=dict)
+    weights: FloatArray | None = None
+
+    def with_weights(self, settings: WeightSettings, members: Members) -> LocalClusters:
+        """Return the clusters with the weight that a row of each has in a study with these settings."""
+        n_rows = dict(zip(members.participants, self.coverage.rows.tolist(), strict=True))
+        by_owner = np.array(list(settings.row_weights(n_rows).values()))
+        if (by_owner == 1.0).all():
+            return self
+        weights, halves = by_owner[self.owner], self.halves
+        if halves is not None:
+            halves = halves._replace(weights=weights[halves.half_of])
+        return replace(self, weights=weights, halves=halves)
+
+    @cached_property
+    def weighted(self) -> MaskedCentroids:
+        """The centroids with counts of weighted values, by which they are grouped and merged."""
+        return self.centroids.weighted(self.weights)
+
+    @property
+    def weight(self) -> FloatArray:
+        """The weighted rows of each cluster."""
+        return _weighted_sizes(self.sizes, self.weights)
 
     def chosen(self, members: Members) -> BoolArray:
         """Return which clusters have an owner that chose their number: it sends a clarity, or has one cluster."""
@@ -71,6 +109,10 @@ class LocalClusters:
             number = numbers[owner] = numbers.get(owner, -1) + 1
             records.append(LocalCluster(members.participants[owner], number, int(size), int(group), float(margin)))
         return tuple(records)
+
+
+def _weighted_sizes(sizes: IntArray, weights: FloatArray | None) -> FloatArray:
+    return sizes.astype(np.float64) if weights is None else sizes * weights
 
 
 def lay_out(members: Members, summaries: Mapping[str, LocalSummary]) -> LocalClusters:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from intarsia.coordinator.columns import TableColumns, check_connected, check_kinds
 from intarsia.coordinator.gather import check_statistics
+from intarsia.coordinator.previous import PreviousModel
 from intarsia.core.features import FeatureSpace, indicators, is_complete, joint_levels
 from intarsia.core.types import BoolArray, IntArray
-from intarsia.core.units import CommonUnits, choose_units, pool
-from intarsia.exceptions import DisjointFeaturesError
+from intarsia.core.units import CommonUnits, choose_units, factors_of_features, pool
+from intarsia.exceptions import DisjointFeaturesError, quote
 from intarsia.protocol import Columns
 
 
@@ -22,7 +23,8 @@ class Members:
     """The participants of a run and their features, both sorted by name; latecomers and their new features come last.
 
     ``features`` are numeric columns and, for each categorical column, an indicator of every level that any participant has.
-    ``levels`` are those levels, by participant and column. ``units`` are the common units of all features.
+    ``levels`` are those levels, by participant and column. ``units`` are the common units of all features, in which
+    differences of columns with a weight are multiplied by ``factors``.
     """
 
     participants: tuple[str, ...]
@@ -30,6 +32,7 @@ class Members:
     features: Mapping[str, tuple[str, ...]]
     levels: Mapping[str, Mapping[str, tuple[str, ...]]]
     units: CommonUnits
+    factors: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def masks(self) -> BoolArray:
@@ -82,6 +85,13 @@ class Members:
             {name: self.features[name] for name in participants},
             {name: self.levels[name] for name in participants},
             CommonUnits(self.units.shift[index], self.units.scale[index], self.units.way),
+            self.factors,
+        )
+
+    def in_units(self, units: CommonUnits) -> Members:
+        """Return these participants in other common units, with their weights of columns."""
+        return replace(
+            self, units=units.multiplied(factors_of_features(self.space.names, self.all_levels, self.factors))
         )
 
     def with_latecomer(self, name: str, table: TableColumns) -> Members:
@@ -110,14 +120,18 @@ class Members:
             space,
             {**self.features, name: features},
             {**self.levels, name: levels},
-            self._units_with(table, space, space.mask(indicators(self.all_levels | levels))),
+            self._units_with(table, space, self.all_levels | levels),
+            self.factors,
         )
 
-    def _units_with(self, table: TableColumns, space: FeatureSpace, are_indicators: BoolArray) -> CommonUnits:
+    def _units_with(
+        self, table: TableColumns, space: FeatureSpace, levels: Mapping[str, tuple[str, ...]]
+    ) -> CommonUnits:
         """Return the units of all features; those that only the latecomer has are in units of its own statistics."""
         parts = [] if table.moments is None else [(space.index(table.numbers), table.moments)]
         way = None if table.moments is None else self.units.way
-        units = choose_units(pool(parts, len(space)), way, are_indicators)
+        units = choose_units(pool(parts, len(space)), way, space.mask(indicators(levels)))
+        units = units.multiplied(factors_of_features(space.names, levels, self.factors))
         known = len(self.space)
         shift, scale = (
             np.append(self.units.shift, units.shift[known:]),
@@ -126,8 +140,18 @@ class Members:
         return CommonUnits(shift, scale, self.units.way)
 
 
-def agree(tables: Mapping[str, TableColumns], scale: str | None, *, allow_partial: bool = False) -> Members:
+def agree(
+    tables: Mapping[str, TableColumns],
+    scale: str | None,
+    *,
+    allow_partial: bool = False,
+    previous: PreviousModel | None = None,
+    factors: Mapping[str, float] | None = None,
+) -> Members:
     """Return the members of a run: unite the columns of all participants and choose common units.
+
+    Levels and units of a ``previous`` model stay as they are, for all columns that are still there. ``factors`` are what
+    differences of columns with a weight are multiplied by.
 
     Raises
     ------
@@ -135,8 +159,14 @@ def agree(tables: Mapping[str, TableColumns], scale: str | None, *, allow_partia
         A column is of different kinds, or, unless ``allow_partial``, shared features do not connect all participants.
     """
     participants = tuple(sorted(tables))
-    check_kinds({name: tables[name] for name in participants})
-    levels = joint_levels(table.levels for table in tables.values())
+    kinds, known = {name: tables[name] for name in participants}, [table.levels for table in tables.values()]
+    if previous is not None:
+        columns = {column for table in tables.values() for column in (*table.numbers, *table.levels)}
+        old = _shared_with(previous, columns)
+        kinds["the previous model"] = old
+        known.append({column: old.levels[column] for column in old.levels})
+    check_kinds(kinds)
+    levels = joint_levels(known)
     levels_of = {name: {column: levels[column] for column in tables[name].levels} for name in participants}
     features = {name: tuple(sorted((*tables[name].numbers, *indicators(levels_of[name])))) for name in participants}
     space = FeatureSpace(tuple(sorted(FeatureSpace.union(features.values()).names)))
@@ -148,5 +178,18 @@ def agree(tables: Mapping[str, TableColumns], scale: str | None, *, allow_partia
         for name in participants
         if (moments := tables[name].moments) is not None and scale is not None
     ]
-    units = choose_units(pool(parts, len(space)), scale, space.mask(indicators(levels)))
-    return Members(participants, space, features, levels_of, units)
+    way = scale if previous is None else previous.units
+    units = choose_units(pool(parts, len(space)), way, space.mask(indicators(levels)))
+    members = Members(participants, space, features, levels_of, units, factors or {}).in_units(units)
+    return members if previous is None else replace(members, units=previous.units_in(space, members.units))
+
+
+def _shared_with(previous: PreviousModel, columns: Collection[str]) -> TableColumns:
+    """Return the columns of the previous model that are still there, or raise an error if no column is left."""
+    old = previous.only(columns)
+    if not old.numbers and not old.levels:
+        raise DisjointFeaturesError(
+            f"no table has a column of the previous model, which has {quote(sorted(previous.table_columns.names))}. "
+            "Hint: are columns named as before? Without previous, a new study begins."
+        )
+    return old

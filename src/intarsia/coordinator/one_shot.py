@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from intarsia.coordinator.choices import considered
-from intarsia.coordinator.columns import TableColumns
+from intarsia.coordinator.columns import TableColumns, check_weighted_columns, with_weighted_moments
 from intarsia.coordinator.consistency import doubts_about_summaries
 from intarsia.coordinator.contract import Step
-from intarsia.coordinator.finishing import global_model
+from intarsia.coordinator.finishing import global_model, with_tails
 from intarsia.coordinator.forces import Attraction, attraction, choose_k
 from intarsia.coordinator.gather import check_senders, checked, replies_of, sizes_of
 from intarsia.coordinator.labelling import label_requests
@@ -30,6 +30,7 @@ from intarsia.coordinator.odd_units import odd_units
 from intarsia.coordinator.roll import Roll
 from intarsia.coordinator.settings import BY_LOCAL, MAX_LOCAL_CLUSTERS, OneShotSettings, n_local_clusters_of
 from intarsia.coordinator.stability import AskedStability, ended, measured
+from intarsia.coordinator.weights import unequal
 from intarsia.core.centroids import MaskedCentroids, merge
 from intarsia.core.densities.base import Density
 from intarsia.core.distances import Metric
@@ -115,6 +116,7 @@ class OneShotAlgorithm(OneShotSettings):
             n_local_clusters=n_local_clusters_of(self, name),
             max_local_clusters=self.n_clusters or MAX_LOCAL_CLUSTERS,
             scale=self.scale,
+            factors=self.factors or None,
             density=self.density,
             shrink=self.shrink,
             bounding_boxes=self.bounding_boxes,
@@ -125,8 +127,12 @@ class OneShotAlgorithm(OneShotSettings):
         for name, summary in summaries.items():
             checked(name, summary.check_densities, self.density)
         columns = {name: _columns_of(summary) for name, summary in summaries.items()}
-        members = agree(columns, self.scale, allow_partial=self.allow_partial)
-        clusters = _in_common_units(members, lay_out(members, summaries))
+        if self.feature_weights and len(summaries) == len(asked):  # those of a silent participant may be meant
+            check_weighted_columns(self.feature_weights, columns)
+        weights = self.row_weights({name: summary.n_rows for name, summary in summaries.items()})
+        weighted = with_weighted_moments(columns, weights)
+        members = agree(weighted, self.scale, allow_partial=self.allow_partial, factors=self.factors)
+        clusters = _in_common_units(members, lay_out(members, summaries)).with_weights(self, members)
         self._check_enough(len(clusters.owner))
         densities = densities_of(members, clusters, summaries, original_units=True)
         attracted = attraction(self, members, clusters, densities, summaries)
@@ -135,14 +141,14 @@ class OneShotAlgorithm(OneShotSettings):
         grouped = self._group(members, clusters, densities, attracted)
         outcome = _outcome(members, clusters, densities, attracted, grouped, self.metric)
         doubts, odd = doubts_about_summaries(members, columns, clusters), odd_units(members, columns, clusters)
-        outcome = replace(outcome, doubts=doubts, odd_columns=odd)
+        outcome = replace(outcome, doubts=doubts, odd_columns=odd, row_weights=unequal(weights))
         roll = Roll.of([name for name in asked if name not in summaries])
         if self.model == "mixture":
-            outcome = replace(outcome, model=replace(outcome.model, weights=_shares(outcome.groups, clusters.sizes)))
+            outcome = replace(outcome, model=replace(outcome.model, weights=_shares(outcome.groups, clusters.weight)))
         if self.labels == BY_LOCAL:
             requests = _assignments(outcome, clusters.owner)
         else:
-            requests = label_requests(members, outcome.model, outcome.participants, spread=False)
+            requests = label_requests(members, outcome.model, outcome.participants, spread=False, tails=True)
         return Step(AskedLabels(members, outcome, roll), requests | roll.ask(None))
 
     def _check_enough(self, n_local: int) -> None:
@@ -184,7 +190,7 @@ class OneShotAlgorithm(OneShotSettings):
         rows = dict(zip(outcome.participants, outcome.coverage.rows.tolist(), strict=True))
         sizes = sizes_of(labelled, outcome.participants, len(outcome.model.centroids), rows)
         all_members, roll = roll.with_latecomers(members)
-        outcome = replace(outcome, sizes=sizes, remarks=roll.remarks)
+        outcome = with_tails(replace(outcome, sizes=sizes, remarks=roll.remarks), labelled)
         return ended(self, members, outcome) if all_members is members else _ask_latecomers(all_members, outcome, roll)
 
 
@@ -217,12 +223,14 @@ def _outcome(
     grouped: Grouped,
     metric: Metric,
 ) -> Outcome:
-    groups = by_size(grouped.groups, clusters.sizes.astype(np.float64))
+    groups, weighted = by_size(grouped.groups, clusters.weight), clusters.weighted
     n_groups, choice = int(groups.max()) + 1, grouped.choice
     clear = margins(ForceObjective(attracted.local.forces, clusters.owner, n_groups), groups)
-    centroids = merge(clusters.centroids, groups, n_groups)
-    squares = pooled_squares(clusters.centroids, _squares(clusters, densities), groups, centroids)
-    variances = squares / np.maximum(centroids.counts, 1.0)
+    merged = merge(weighted, groups, n_groups)
+    squares = pooled_squares(weighted, _squares(clusters, densities), groups, merged)
+    variances = squares / np.where(merged.seen, merged.counts, 1.0)
+    counts = merged.counts if clusters.weights is None else merge(clusters.centroids, groups, n_groups).counts
+    centroids = MaskedCentroids(merged.values, counts)
     return Outcome(
         model=global_model(members, centroids, attracted.extent, metric, variances, centroids.counts),
         participants=members.participants,
@@ -241,15 +249,15 @@ def _outcome(
 
 
 def _squares(clusters: LocalClusters, densities: Sequence[Density]) -> FloatArray:
-    """Return the sums of squares of every local cluster around its mean, from the variances of its density."""
+    """Return the weighted sums of squares of every local cluster around its mean, from the variances of its density."""
     variances = np.zeros(clusters.centroids.values.shape)
     for z, density in enumerate(densities):
         variances[z, clusters.centroids.seen[z]] = density.variances
-    return variances * clusters.centroids.counts
+    return variances * clusters.weighted.counts
 
 
-def _shares(groups: IntArray, sizes: IntArray) -> FloatArray:
-    """Return the shares of the groups in the rows of all local clusters."""
+def _shares(groups: IntArray, sizes: FloatArray) -> FloatArray:
+    """Return the shares of the groups in the weighted rows of all local clusters."""
     rows = np.maximum(np.bincount(groups, weights=sizes), 1e-12)
     return np.asarray(rows / rows.sum())
 

@@ -16,6 +16,7 @@ from intarsia.coordinator.consistency import (
     largest,
     typical_deviations,
 )
+from intarsia.coordinator.continuing import Plan
 from intarsia.coordinator.gather import checked
 from intarsia.coordinator.members import Members
 from intarsia.coordinator.outlying import influence, updated_outlyingness
@@ -48,7 +49,8 @@ class Run:
 
     ``members`` are the current participants; latecomers are at the end. ``labelled`` are replies to the last request.
     ``outlyingness`` is how far outside the others' centroids those of each participant were in any round, ``doubts`` by how
-    much its replies contradict each other (see :mod:`intarsia.coordinator.consistency`).
+    much its replies contradict each other (see :mod:`intarsia.coordinator.consistency`). ``plan`` is what a run makes of the
+    previous model that it starts from.
     """
 
     members: Members
@@ -60,6 +62,12 @@ class Run:
     labelled: Mapping[str, Labelled] = field(default_factory=dict)
     outlyingness: Mapping[str, float] = field(default_factory=dict)
     doubts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    plan: Plan | None = None
+
+    def weights(self, settings: FederatedSettings) -> dict[str, float]:
+        """Return what a row of each participant counts."""
+        n_rows = self.roll.n_rows
+        return settings.row_weights({name: n_rows[name] for name in self.members.participants})
 
     @property
     def answered(self) -> set[str]:
@@ -138,7 +146,7 @@ def refined(settings: FederatedSettings, run: Run, replies: Mapping[str, Refinem
     moved = movement(run.candidates[k].centres, leader.centres, leader.extent)
     parts = {name: reply.refined[k] for name, reply in replies.items()}
     outlyingness = updated_outlyingness(run.outlyingness, run.members, parts, leader.clusters.centroids)
-    doubts |= _influences(run, {name: parts[name] for name in trusted}, totals, doubts)
+    doubts |= _influences(run, {name: leader.last[name] for name in trusted}, totals, doubts)
     same_participants = set(replies) in ({*run.members.participants}, run.answered)
     info = RoundInfo(number, moved, tuple(sizes.tolist()), leader.misfit, kind)
     run = replace(run, outlyingness=outlyingness, doubts=doubts)
@@ -215,11 +223,12 @@ def _moved_candidates(
 ) -> tuple[Candidate, ...]:
     """Return all candidates, moved by the replies of a round; if robust, who is not trusted keeps to its local clusters."""
     instead = _summarized_well(run) - set(replies) if settings.is_robust else ()
+    weights = run.weights(settings)
     moved = []
     for k, candidate in enumerate(run.candidates):
         parts = {name: reply.refined[k] for name, reply in replies.items()}
         parts |= {name: candidate.said_before(run.members, name) for name in sorted(instead)}
-        moved.append(candidate.moved(settings, run.members, parts))
+        moved.append(candidate.moved(settings, run.members, parts, weights))
     return tuple(moved)
 
 

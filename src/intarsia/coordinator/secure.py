@@ -148,7 +148,9 @@ class SecureAlgorithm:
     def terms(self, name: str) -> StudyTerms:
         """Return which requests a participant can get."""
         terms: StudyTerms = self.inner.terms(name)
-        return replace(terms, secure_sums=True, min_holders=self.min_holders, needed=self.quorum or MOST_PARTICIPANTS)
+        return replace(
+            terms, tails=False, secure_sums=True, min_holders=self.min_holders, needed=self.quorum or MOST_PARTICIPANTS
+        )
 
     def start(self, participants: Sequence[str]) -> Step:
         """Ask all participants for keys."""

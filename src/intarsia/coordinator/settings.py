@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
+from intarsia.coordinator.previous import PreviousModel
+from intarsia.coordinator.weights import ROWS, factors_of, row_weights
 from intarsia.core.densities.base import family_of
 from intarsia.core.distances import Metric
 from intarsia.core.grouping.linkages import FORCE, OF_POINTS
@@ -28,8 +30,26 @@ DEVIATIONS = 2.0  # standard deviations that a density reaches from its mean, wh
 NUMBER_DENSITY = "gaussian_diagonal"  # of local clusters from which K is chosen before rounds
 
 
+@dataclass(frozen=True, kw_only=True)
+class WeightSettings:
+    """The weights of columns in distances, and of participants in everything that is merged, in both algorithms."""
+
+    feature_weights: Mapping[str, float] | None = None
+    participant_weights: Mapping[str, float] | str = ROWS
+    metric: Metric = "euclidean"
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """What differences of columns in common units are multiplied by."""
+        return factors_of(self.feature_weights or {}, self.metric)
+
+    def row_weights(self, n_rows: Mapping[str, int]) -> dict[str, float]:
+        """Return what a row of each participant counts."""
+        return row_weights(self.participant_weights, n_rows)
+
+
 @dataclass(frozen=True)
-class FederatedSettings:
+class FederatedSettings(WeightSettings):
     """The settings of Algorithm 1 (see :class:`intarsia.FederatedClustering`); without ``n_clusters``, K is chosen."""
 
     n_clusters: int | None
@@ -47,9 +67,15 @@ class FederatedSettings:
     merge: str = "mean"
     model: str = "kmeans"
     stability: bool = False
-    metric: Metric = "euclidean"
     seed: int = 0
     n_jobs: int = 1
+    previous: PreviousModel | None = None
+    repeats: bool = False
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether a run of the study may start from a previous model, also if this one does not."""
+        return self.repeats or self.previous is not None
 
     @property
     def is_robust(self) -> bool:
@@ -73,10 +99,11 @@ class FederatedSettings:
         """Return the terms for one participant: which requests it can get."""
         return StudyTerms(
             method=FEDERATED,
-            n_clusters=self.n_clusters,
-            max_clusters=self.n_clusters or MAX_CLUSTERS,
+            n_clusters=None if self.may_repeat else self.n_clusters,
+            max_clusters=self._most_clusters,
             seed=self.seed,
             scale=self.scale,
+            factors=self.factors or None,
             density=NUMBER_DENSITY if self.n_clusters is None else None,
             n_local_clusters=n_local_clusters_of(self, name),
             max_local_clusters=MAX_LOCAL_CLUSTERS,
@@ -89,11 +116,20 @@ class FederatedSettings:
             min_points=self.min_points,
             stability=self.stability,
             halves=bool(self.most_rivals) and self.aggregation == "search",
+            previous=self.may_repeat,
+            tails=True,
         )
+
+    @property
+    def _most_clusters(self) -> int:
+        """The largest K: clusters that are gone keep their numbers, so that a repeated study may have more than K."""
+        if self.n_clusters is None:
+            return MAX_CLUSTERS
+        return max(MAX_CLUSTERS, 2 * self.n_clusters) if self.may_repeat else self.n_clusters
 
 
 @dataclass(frozen=True)
-class OneShotSettings:
+class OneShotSettings(WeightSettings):
     """The settings of Algorithm 2 (see :class:`intarsia.OneShotClustering`); without ``n_clusters``, K is chosen."""
 
     n_clusters: int | None = None
@@ -115,7 +151,6 @@ class OneShotSettings:
     labels: str = BY_NEAREST
     model: str = "kmeans"
     stability: bool = False
-    metric: Metric = "euclidean"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -148,6 +183,7 @@ class OneShotSettings:
             max_clusters=largest if self.n_clusters is None or self.allow_partial else self.n_clusters,
             seed=self.seed,
             scale=self.scale,
+            factors=self.factors or None,
             density=self.density,
             n_local_clusters=n_local_clusters_of(self, name),
             max_local_clusters=MAX_LOCAL_CLUSTERS,
@@ -156,6 +192,7 @@ class OneShotSettings:
             n_proxies=self.n_compared,
             bounding_boxes=self.bounding_boxes,
             stability=self.stability,
+            tails=self.labels != BY_LOCAL,
         )
 
 

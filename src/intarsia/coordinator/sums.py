@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 
 from intarsia.coordinator.contract import Step
-from intarsia.coordinator.federated import AskedRefinement, FederatedAlgorithm
-from intarsia.coordinator.finishing import AskedLabels, outcome_of
+from intarsia.coordinator.federated import AskedRefinement, FederatedAlgorithm, agreed
+from intarsia.coordinator.finishing import AskedLabels, outcome_of, with_tails
 from intarsia.coordinator.gather import check_senders
-from intarsia.coordinator.members import agree
+from intarsia.coordinator.members import Members
 from intarsia.coordinator.roll import Roll
 from intarsia.coordinator.rounds import Run, after_round, best_of, kind_of_next
 from intarsia.core.alignment import movement
@@ -113,7 +113,7 @@ class FederatedSums:
         check_senders(replies, state.names)
         roll = Roll.of(state.names).heard(replies)._replace(silent=())
         if self.inner.scale is None:
-            return self._next(self.inner.begun(agree(self._columns(roll), None), roll))
+            return self._next(self.inner.begun(self._members(roll), roll))
         described = roll.described.values()
         features = sorted({name for each in described for name in each.features if self.is_shared(name)})
         layout = Layout(what=UNITS, features=tuple(features), n_sets=1, n_clusters=1, units=np.ones(len(features)))
@@ -128,15 +128,16 @@ class FederatedSums:
         assert isinstance(state, AskedLabels)
         return Step(result=self._outcome(state.run, layout, total, names))
 
-    def _columns(self, roll: Roll) -> dict[str, Any]:
-        """Return the columns of all who described themselves, without moments, which are not of all columns."""
-        return {name: roll.columns(name)._replace(moments=None) for name in roll.described}
+    def _members(self, roll: Roll) -> Members:
+        """Return all who described themselves, in their own units: moments are not of all columns."""
+        columns = {name: roll.columns(name)._replace(moments=None) for name in roll.described}
+        return agreed(self.inner, roll, columns, None)
 
     def _agreed(self, roll: Roll, layout: Layout, total: IntArray, names: Sequence[str]) -> Step:
         """Choose units from the totals, and from what single holders told of columns that only they have."""
         described = {name: each for name, each in roll.described.items() if name in names}
         roll = roll._replace(described=described)
-        members = agree(self._columns(roll), None)
+        members = self._members(roll)
         space = members.space
         parts: list[Any] = [(space.index(layout.features), total_moments(total, layout))]
         for each in described.values():
@@ -145,7 +146,7 @@ class FederatedSums:
             parts.append((space.index(each.features), each.moments.only(home)))
         units = choose_units(pool(parts, len(space)), self.inner.scale, space.mask(indicators(members.all_levels)))
         without = {name: msgspec.structs.replace(each, moments=None) for name, each in described.items()}
-        return self.inner.begun(replace(members, units=units), roll._replace(described=without))
+        return self.inner.begun(members.in_units(units), roll._replace(described=without))
 
     def _next(self, step: Step, came_from: tuple[int, ...] = ()) -> Step | Asked:
         """Return a step as it is, or as a sum if it is a round or asks for labels; latecomers are not asked in between."""
@@ -160,7 +161,9 @@ class FederatedSums:
             return Asked(AskedRound(run, came_from), layout, requests, features, merged, came_from, alpha, step.last)
         if isinstance(state, AskedLabels):
             run = state.run
-            requests = {name: step.requests[name] for name in run.members.participants}
+            requests = {
+                name: msgspec.structs.replace(step.requests[name], tails=False) for name in run.members.participants
+            }
             layout, features = self._layout(LABELS, run, 1), run.members.features
             return Asked(state, layout, requests, features, came_from=came_from, last=step.last)
         return replace(step, requests={n: r for n, r in step.requests.items() if not isinstance(r, Describe)})
@@ -189,7 +192,7 @@ class FederatedSums:
 
     def _refined(self, run: Run, layout: Layout, total: IntArray, names: Sequence[str]) -> Step | Asked:
         """Move all candidates by the totals of a round."""
-        settings = self.inner.with_k(run.number)
+        settings = self.inner.settings_of(run)
         index, d = run.members.space.index(layout.features), len(run.members.space)
         totals = list(total_rounds(total, layout))
         for each in totals:
@@ -212,7 +215,7 @@ class FederatedSums:
     def _outcome(self, run: Run, layout: Layout, total: IntArray, names: Sequence[str]) -> Outcome:
         """Return the outcome: sizes of all together, and of each participant those of its first summary."""
         labelled, index = total_labels(total, layout), run.members.space.index(layout.features)
-        outcome = outcome_of(run, self.inner.metric)
+        outcome = outcome_of(run, self.inner)
         variances, cells = outcome.model.variances.copy(), outcome.model.cells.copy()
         cells[:, index] = labelled.counts
         variances[:, index] = labelled.squares / np.maximum(labelled.counts, 1.0)
@@ -231,7 +234,7 @@ class FederatedSums:
         )
         _check_rows(run, labelled.sizes, labelled.counts)
         model = replace(outcome.model, variances=variances, cells=cells)
-        return replace(outcome, model=model, sizes=sizes, secure=totals)
+        return with_tails(replace(outcome, model=model, sizes=sizes, secure=totals), {})
 
 
 def _check_rows(run: Run, sizes: IntArray, counts: FloatArray) -> None:

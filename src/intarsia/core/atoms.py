@@ -45,11 +45,13 @@ class Partition(NamedTuple):
 class AtomMeans(NamedTuple):
     """The means of atoms as rows, over features of which at least the minimum number of values is observed.
 
-    ``counts`` (atoms × features) are the values behind each mean; 0 where the mean is not known.
+    ``counts`` (atoms × features) are the values behind each mean; 0 where the mean is not known. ``variances``, of the same
+    shape, are those of the values around their mean, if they are asked for.
     """
 
     piece: Piece
     counts: FloatArray
+    variances: FloatArray | None = None
 
     def labelled(self, label: Labeller, n_centres: int) -> IntArray:
         """Label the means, a few at a time if each is compared with many centres."""
@@ -63,11 +65,13 @@ class Labelling(NamedTuple):
     """A function that labels atoms by their means.
 
     ``convex`` says that the mean of rows with one label has this label, too: true of the nearest of several centres. Atoms
-    that were just divided then follow their means as well; otherwise they keep the label of their rows.
+    that were just divided then follow their means as well; otherwise they keep the label of their rows. ``by_spread`` says
+    that the function needs variances, too.
     """
 
     of: Callable[[AtomMeans], IntArray]
     convex: bool = True
+    by_spread: bool = False
 
 
 class Split(NamedTuple):
@@ -137,33 +141,38 @@ def _main_parts(atom: IntArray, free: FloatArray | IntArray, sizes: IntArray) ->
     return result
 
 
-def atom_means(rows: Rows, atoms: Told, fewest: int) -> AtomMeans:
-    """Read all rows once and return the mean of each atom of rows.
+def atom_means(rows: Rows, atoms: Told, fewest: int, *, spread: bool = False) -> AtomMeans:
+    """Read all rows once and return the mean of each atom of rows, with ``spread`` the variances as well.
 
     ``atoms`` has the atoms of rows, and those of the values of columns with missing values. Told sums of such a column are
     over the latter: each of its values counts as the mean of its atom, so that no mean is over other values than told ones.
     """
     n_atoms, d = int(atoms.rows.max(initial=-1)) + 1, len(rows.offset)
     groups = atoms.by_features(d)
-    sums = [np.zeros((len(features), int(own.max(initial=-1)) + 1)) for features, own in groups]
+    sums = [np.zeros((1 + spread, len(features), int(own.max(initial=-1)) + 1)) for features, own in groups]
     for piece in rows.pieces():
         for k, (features, own) in enumerate(groups):
             if len(features):
-                sums[k] += _sums_by(own[piece.at], piece.cells, features, sums[k].shape[1])
-    cells, counts = np.zeros((d, n_atoms)), np.zeros((d, n_atoms))
+                n_own = sums[k].shape[2]
+                sums[k][0] += _sums_by(own[piece.at], piece.cells, features, n_own)
+                if spread:
+                    sums[k][1] += _sums_by(own[piece.at], np.square(piece.cells), features, n_own)
+    powers, counts = np.zeros((1 + spread, d, n_atoms)), np.zeros((d, n_atoms))
     for (features, own), total in zip(groups, sums, strict=True):
         there = own >= 0
-        size = np.maximum(np.bincount(own[there], minlength=total.shape[1]), 1)
+        size = np.maximum(np.bincount(own[there], minlength=total.shape[2]), 1)
         counts[features] = behind = np.bincount(atoms.rows[there], minlength=n_atoms)
         if own is atoms.rows:
-            cells[features] = total / size
+            powers[:, features] = total / size
             continue
-        for m, mean in zip(features, total / size, strict=True):
-            cells[m] = np.bincount(atoms.rows[there], mean[own[there]], minlength=n_atoms) / np.maximum(behind, 1)
+        for power, means in zip(powers, total / size, strict=True):
+            for m, mean in zip(features, means, strict=True):
+                power[m] = np.bincount(atoms.rows[there], mean[own[there]], minlength=n_atoms) / np.maximum(behind, 1)
     known = counts >= fewest
     mask = None if known.all() else known.astype(np.float64)
-    piece = Piece(slice(0, n_atoms), np.where(known, cells, 0.0), mask)
-    return AtomMeans(piece, np.where(known, counts, 0.0).T)
+    piece = Piece(slice(0, n_atoms), np.where(known, powers[0], 0.0), mask)
+    variances = np.maximum(powers[-1] - np.square(powers[0]), 0.0).T if spread else None
+    return AtomMeans(piece, np.where(known, counts, 0.0).T, variances)
 
 
 class Told(NamedTuple):

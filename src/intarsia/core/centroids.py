@@ -42,6 +42,12 @@ class MaskedCentroids:
         """Return the centroids at these positions."""
         return MaskedCentroids(self.values[index], self.counts[index])
 
+    def weighted(self, weights: FloatArray | float | None) -> MaskedCentroids:
+        """Return the centroids with counts in which each point of a centroid counts with its weight; None: all with 1."""
+        if weights is None:
+            return self
+        return MaskedCentroids(self.values, self.counts * np.reshape(weights, (-1, 1)))
+
     def wider(self, n_features: int) -> MaskedCentroids:
         """Return the centroids with more features at the end, which are unknown."""
         more = ((0, 0), (0, n_features - self.values.shape[1]))

@@ -163,6 +163,28 @@ def distances_to_centres(
     return result
 
 
+def distances_by_width(
+    rows: FloatArray, observed: BoolArray, centres: FloatArray, known: BoolArray, extent: Extent, metric: Metric
+) -> FloatArray:
+    """Return :func:`distances_to_centres`, to the last digit a function of the width of S and not of where S lies.
+
+    So a model that knows the width alone labels rows as one that knows all of S. The cosine needs S itself.
+    """
+    if metric == "euclidean":
+        middle = _middle(centres, known)
+        half = extent.width / 2  # half − (−half) is the width exactly
+        varies = extent.varies
+        rows, centres = cleared(rows - middle, observed), np.where(known, centres - middle, 0.0)
+        extent = Extent(np.where(varies, -half, 0.0), np.where(varies, half, 0.0))
+    return distances_to_centres(rows, observed, centres, known, extent, metric)
+
+
+def _middle(centres: FloatArray, known: BoolArray) -> FloatArray:
+    """Return the middle of the smallest and the largest known entry of each feature; 0 where none is known."""
+    low, high = extent_of(centres, known)
+    return np.nan_to_num((low + high) / 2, nan=0.0)
+
+
 def masked_squares(
     rows: FloatArray, observed: BoolArray, centres: FloatArray, known: BoolArray, extent: Extent
 ) -> tuple[FloatArray, FloatArray]:
@@ -192,12 +214,18 @@ def misfit_of_rows(closest: FloatArray, observed: BoolArray, extent: Extent, met
     ``closest`` are rescaled distances to the nearest centre, infinite where no centre is comparable: such a row counts as
     the whole extent away. A centre that does not know some of a row's features is judged by those that it knows, rescaled.
     """
+    reach = reach_of_rows(observed, extent, metric)
+    return np.square(np.where(np.isfinite(closest), closest, 1.0) * reach)
+
+
+def reach_of_rows(observed: BoolArray, extent: Extent, metric: Metric) -> FloatArray:
+    """Return the largest possible distance over the varying features that each row has, φ(M max S, M min S)."""
     reach = np.empty(len(observed))
     for some in by_rows(*observed.shape):
         there = observed[some]
         kinds = there[:1] if there.all() else there  # complete rows reach equally far
         reach[some] = phi_of_pairs(extent.high, extent.low, kinds & extent.varies, metric)
-    return np.square(np.where(np.isfinite(closest), closest, 1.0) * reach)
+    return reach
 
 
 def nearest(distances: FloatArray) -> IntArray:

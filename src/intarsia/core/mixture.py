@@ -72,10 +72,24 @@ def pooled_squares(
     return np.asarray(membership @ (np.where(parts.seen, squares, 0.0) + parts.counts * np.square(offset)))
 
 
-def mixture_of(
-    centroids: MaskedCentroids, variances: FloatArray, cells: FloatArray, sizes: FloatArray, ridge: float = RIDGE
-) -> Mixture:
-    """Return the mixture from centroids, variances with their numbers of values, and the sizes of the clusters."""
+class Spread(NamedTuple):
+    """What a mixture needs beside centroids and sizes, without the number of values behind each entry.
+
+    ``overall`` and ``width`` are each feature's mean and spread over all clusters, ``squares`` the variance of each cluster
+    in units of ``width``, and ``typical`` the mean variance of all features within clusters.
+    """
+
+    squares: FloatArray
+    overall: FloatArray
+    width: FloatArray
+    typical: float
+
+
+def spread_of(centroids: MaskedCentroids, variances: FloatArray, cells: FloatArray, n_joined: int = 0) -> Spread:
+    """Return the spread of clusters from centroids, variances, and the numbers of values behind them.
+
+    The last ``n_joined`` features have no part in the typical variance, so that they do not widen the others.
+    """
     overall = merge(centroids, np.zeros(len(centroids), dtype=np.intp), 1).values[0]
     offset = np.where(centroids.seen, centroids.values - overall, 0.0)
     total = np.maximum(cells.sum(axis=0), 1.0)
@@ -86,9 +100,16 @@ def mixture_of(
     inside = np.maximum(within / np.square(unit), SMALLEST)
     own = np.where(cells > 0, variances, 0.0) / np.square(unit)
     drawn = np.maximum((cells * own + PRIOR * inside) / (cells + PRIOR), SMALLEST)
-    squares = np.where(centroids.seen, drawn, 1.0)
-    known = cells.sum(axis=0) > 0
+    known = (cells.sum(axis=0) > 0) & (np.arange(cells.shape[1]) < cells.shape[1] - n_joined)
     typical = float(within[known].mean()) if known.any() else 0.0
+    return Spread(np.where(centroids.seen, drawn, 1.0), overall, width, typical)
+
+
+def mixture_from(centroids: MaskedCentroids, spread: Spread, sizes: FloatArray, ridge: float = RIDGE) -> Mixture:
+    """Return the mixture from centroids, of which only the values and which are known count, their spread, and sizes."""
+    squares, overall, width, typical = spread
+    offset = np.where(centroids.seen, centroids.values - overall, 0.0)
+    unit = np.where(width > 0, width, 1.0)
     shares = np.maximum(np.asarray(sizes, dtype=np.float64), 1e-12)
     with np.errstate(over="ignore"):  # a feature in tiny units beside one in huge units is ignored
         more = np.minimum(ridge * typical / np.square(unit), FARTHEST)
@@ -109,7 +130,8 @@ def _log_memberships(mixture: Mixture, rows: FloatArray, observed: BoolArray) ->
     there = observed & useful
     unit = np.where(mixture.width > 0, mixture.width, 1.0)
     x = np.where(there, np.clip((np.where(there, rows, 0.0) - mixture.overall) / unit, -FARTHEST, FARTHEST), 0.0)
-    everywhere = mixture.seen.all(axis=0)
+    live = mixture.seen.any(axis=1)  # a cluster that is gone knows no feature, and no row belongs to it
+    everywhere = mixture.seen[live].all(axis=0) if live.any() else mixture.seen.all(axis=0)
     o = (there & everywhere).astype(np.float64)
     u = np.where(everywhere, x, 0.0)
     precision = np.where(everywhere, 1.0 / mixture.variances, 0.0)
@@ -121,6 +143,8 @@ def _log_memberships(mixture: Mixture, rows: FloatArray, observed: BoolArray) ->
     logs = np.log(mixture.weights) - 0.5 * (np.maximum(squared, 0.0) + o @ np.log(mixture.variances).T)
     for m in np.flatnonzero(useful & ~everywhere):
         logs = logs + np.where(there[:, [m]], _one_feature(mixture, x[:, m], int(m)), 0.0)
+    if live.any() and not live.all():
+        logs = np.where(live, logs, -np.inf)
     return np.asarray(log_softmax(logs, axis=1))
 
 

@@ -22,6 +22,7 @@ from intarsia.core.distances import (
     extent_of,
     misfit_of_rows,
     nearest,
+    reach_of_rows,
 )
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.core.units import in_units
@@ -211,6 +212,26 @@ class Nearest:
             comparable = np.asarray(piece.observed.T[self._varies].any(axis=0))
         misfit = np.maximum(np.einsum("ij,ij->j", cells, cells) - 2.0 * score, 0.0)
         return Found(self._labels(piece, members), misfit, comparable)
+
+    def closest(self, piece: Piece) -> tuple[IntArray, FloatArray]:
+        """The nearest centre of each row, and its rescaled distance: NaN where none can be compared."""
+        if not self._complete:
+            distances = self.distances(piece)
+            labels = nearest(distances)
+            return labels, np.where(labels >= 0, distances[np.arange(len(labels)), labels], np.nan)
+        found = self.of(piece)
+        reach = reach_of_rows(piece.observed, self._extent, self._metric)
+        with np.errstate(over="ignore"):  # huge rows and tiny extents
+            far = np.divide(np.sqrt(found.misfit), reach, out=np.full(len(reach), np.nan), where=found.comparable)
+        return np.where(found.comparable, found.labels, -1), far
+
+    def share_of_reach(self, piece: Piece, labels: IntArray, squares: FloatArray) -> FloatArray:
+        """Squares (rows × features) added up over the features of each row and its centre, relative to squared widths."""
+        shared = piece.observed & (self._centres.seen & self._varies)[labels]
+        reach = np.where(shared, np.square(self._extent.width), 0.0).sum(axis=1)
+        total = np.where(shared, squares, 0.0).sum(axis=1)
+        with np.errstate(over="ignore"):  # tiny extents
+            return np.asarray(np.divide(total, reach, out=np.zeros(len(reach)), where=reach > 0))
 
     def distances(self, piece: Piece) -> FloatArray:
         """Rescaled distances, rows × centres."""

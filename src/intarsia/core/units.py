@@ -18,6 +18,7 @@ import numpy as np
 
 from intarsia.core.blocks import by_columns
 from intarsia.core.distances import LARGEST, ROUNDING
+from intarsia.core.features import indicators
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 
 SCALES = ("auto", None, "standard", "minmax", "robust")
@@ -57,11 +58,18 @@ class HasStatistics(Protocol):
 
 
 class CommonUnits(NamedTuple):
-    """(x − shift) / scale for every feature, and the way that led to it; None where everybody keeps their own."""
+    """(x − shift) / scale for every feature, and the way that led to it; None where everybody keeps their own.
+
+    A feature with a weight is in smaller units, so that its differences are larger.
+    """
 
     shift: FloatArray
     scale: FloatArray
     way: str | None
+
+    def multiplied(self, factors: FloatArray) -> CommonUnits:
+        """Return units in which the differences of each feature are so many times larger."""
+        return self._replace(scale=self.scale / factors)
 
 
 def in_units(cells: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
@@ -72,6 +80,18 @@ def in_units(cells: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatAr
     result = cells - shift
     result /= scale
     return np.clip(result, -LARGEST, LARGEST, out=result)
+
+
+def factors_of_features(
+    features: Sequence[str], levels: Mapping[str, Sequence[str]], factors: Mapping[str, float]
+) -> FloatArray:
+    """Return the factor of each feature, from those of columns: all indicators of a column have its factor; 1 by default.
+
+    >>> factors_of_features(["age", "sex=f", "sex=m"], {"sex": ("f", "m")}, {"sex": 2.0})
+    array([1., 2., 2.])
+    """
+    column_of = {name: column for column in levels for name in indicators({column: levels[column]})}
+    return np.array([factors.get(column_of.get(name, name), 1.0) for name in features], dtype=np.float64)
 
 
 def statistics_of(rows: FloatArray, observed: BoolArray, way: str | None) -> Statistics:

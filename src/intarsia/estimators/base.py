@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,16 +20,17 @@ from intarsia.coordinator import Algorithm, FederatedAlgorithm, OneShotAlgorithm
 from intarsia.coordinator.columns import check_connected
 from intarsia.coordinator.secure import SecureAlgorithm
 from intarsia.coordinator.settings import check_rows, most_local_clusters
+from intarsia.coordinator.weights import check_weighted
 from intarsia.core.distances import Metric
-from intarsia.core.features import FeatureSpace, indicators
+from intarsia.core.features import indicators, joint_levels
 from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.core.randomness import draw_seed
 from intarsia.core.types import FloatArray
-from intarsia.estimators.predict import predict_table
+from intarsia.estimators.predict import features_in_order, framed
 from intarsia.estimators.presets import with_preset
-from intarsia.estimators.recording import VERSIONS, settings_of
+from intarsia.estimators.recording import VERSIONS, progress_of, settings_of
 from intarsia.estimators.result import ClusteringResult
-from intarsia.estimators.settings import OBSERVED, check_settings, for_each
+from intarsia.estimators.settings import OBSERVED, check_settings, for_each, row_weights_of, weights_by_name
 from intarsia.estimators.stability import KINDS, Fitted
 from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.participant.vault import new_credentials
@@ -38,7 +40,6 @@ from intarsia.private.algorithm import PrivateAlgorithm
 from intarsia.protocol.terms import SILHOUETTE, LocalNumber
 from intarsia.results.advice import advice
 from intarsia.results.assumptions import check_assumptions
-from intarsia.results.outcome import GlobalModel
 from intarsia.runtime.contract import Watcher
 from intarsia.runtime.drive import drive
 from intarsia.runtime.in_process import InProcessRuntime
@@ -52,7 +53,7 @@ from intarsia.tables.participants import check_one, has_text_names, hold_all, is
 _PLAIN = "table"
 
 
-class TableClusterer(ClusterMixin, BaseEstimator, ABC):
+class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
     """Base class of the estimators: reads tables, runs an algorithm over their participants, keeps the result."""
 
     method: str  # the value of ``method`` in intarsia.cluster
@@ -62,10 +63,13 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
     metric: Metric
     scale: str | None
     missing: Any
+    feature_weights: Any
+    participant_weights: Any
     random_state: Any
     release: Any
     privacy: DifferentialPrivacy | None
     n_jobs: int | None
+    verbose: int
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Add an estimator to those that the record of a run may name."""
@@ -100,6 +104,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         A ``watcher`` is called at the start of every exchange and at every reply.
         """
         self._check_settings()
+        watcher = watcher or progress_of(self)
         many = is_many(tables)
         tables = keyed(tables) if many else tables
         with self._workers(len(tables) if many else 1) as workers:  # they start while tables are read
@@ -172,10 +177,10 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         keys = {str(key): key for key in tables}
         names_of = {str(key): table.given_names for key, table in tables.items()}
         levels_of = {str(key): self._levels_of(table) for key, table in tables.items()}
-        self._check_tables(tables, names_of)
+        self._check_tables(tables, names_of, joint_levels(levels_of.values()))
         seed, recorder = _seed(self.random_state), Recorder(watcher)
         algorithm, settings = self._for(list(tables), seed), settings_of(self)
-        with self._runtime(tables, algorithm, workers, charged or {}) as runtime:
+        with self.runtime_for(tables, algorithm, workers, charged or {}) as runtime:
             outcome = drive(algorithm, runtime, recorder)
             labels_of = runtime.labels()
         report = check_assumptions(outcome)
@@ -187,7 +192,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         return ClusteringResult(
             {keys[name]: kept.labels for name, kept in labels_of.items() if kept.labels is not None},
             {keys[name]: kept.local_labels for name, kept in labels_of.items() if kept.local_labels is not None},
-            _features_in_order(names_of.values(), outcome.model),
+            features_in_order(names_of.values(), outcome.model),
             outcome,
             recorder.record(self.method, settings, seed, VERSIONS, texts, outcome.participants),
             keys,
@@ -200,7 +205,14 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             return table.levels
         return {name: tuple(self.privacy.levels[name]) for name in table.given_names if name in self.privacy.levels}
 
-    def _check_tables(self, tables: Mapping[Hashable, AnyTable], names_of: Mapping[str, Sequence[str]]) -> None:
+    def _check_tables(
+        self,
+        tables: Mapping[Hashable, AnyTable],
+        names_of: Mapping[str, Sequence[str]],
+        levels: Mapping[str, Sequence[str]],
+    ) -> None:
+        if self.feature_weights:
+            check_weighted(weights_by_name(self.feature_weights) or (), chain(*names_of.values()), levels)
         if not getattr(self, "allow_partial", False):
             check_connected(names_of)
         if self.privacy is not None:  # nothing but names may decide whether there is a result
@@ -219,7 +231,7 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             most = {name: most_local_clusters(n_rows[name], fixed[name], any_size=any_size[name]) for name in n_rows}
             check_rows(self._known_k, n_rows, most)
 
-    def _runtime(
+    def runtime_for(
         self,
         tables: dict[Hashable, AnyTable],
         algorithm: Algorithm,
@@ -258,7 +270,11 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
         fixed = self.n_local_clusters
         if len(keys) == 1 and self._known_k is not None and (fixed is None or fixed == SILHOUETTE):
             fixed = self._known_k  # with one table, local clusters are the clusters
-        algorithm = self._algorithm(for_each(fixed, keys, "n_local_clusters"), seed)
+        algorithm = replace(
+            self._algorithm(for_each(fixed, keys, "n_local_clusters"), seed),
+            feature_weights=weights_by_name(self.feature_weights),
+            participant_weights=row_weights_of(self.participant_weights, keys),
+        )
         known = algorithm if self.privacy is None else PrivateAlgorithm(algorithm, self.privacy)
         if not getattr(self, "secure_sums", False):
             return known
@@ -280,23 +296,59 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
             self.feature_names_in_ = np.array(result.feature_names, dtype=object)
             self.n_features_in_ = len(result.feature_names)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, none_beyond: float | None = None, as_frame: bool = False) -> Any:
         """Return the cluster of every row.
 
         Parameters
         ----------
         X : table or matrix, or mapping or sequence of tables
             A table may have any of the known columns, in any order; a matrix must have the columns of the fitted one.
+        none_beyond : float, optional
+            From 0.5 to 0.999: a row gets −1 if it is farther from every centroid than this share of the fitted rows.
+        as_frame : bool, default=False
+            Return tables with a column ``cluster``, with the index of a pandas table.
 
         Returns
         -------
         array of int, or dict of arrays for several tables
             A row is compared by the values that it has; −1 for a row without values.
         """
+        tables = self._named(X)
+        if as_frame and tables is not X:  # the index is that of the table that was given
+            frame = self.result_.predict(tables, none_beyond=none_beyond, as_frame=True)
+            return framed(X, {name: frame[name].tolist() for name in frame})
+        return self.result_.predict(tables, none_beyond=none_beyond, as_frame=as_frame)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the membership of each row in each cluster: rows × K, as :meth:`ClusteringResult.predict_proba`."""
+        tables = self._named(X)
+        return self.result_.predict_proba(tables)
+
+    def transform(self, X: Any) -> Any:
+        """Return the rescaled distance of each row to each centroid: rows × K, as :meth:`ClusteringResult.transform`.
+
+        ``set_output(transform="pandas")`` gives a table of them, for one table or matrix.
+        """
+        tables = self._named(X)
+        return self.result_.transform(tables)
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002  (scikit-learn's signature)
+        """Return the share of the variance that the clusters explain, as :meth:`ClusteringResult.score`."""
+        tables = self._named(X)
+        return self.result_.score(tables)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002  (scikit-learn's signature)
+        """Return the names of the columns of :meth:`transform`."""
+        check_is_fitted(self)
+        name = type(self).__name__.lower()
+        return np.array([f"{name}{k}" for k in range(self.result_.n_clusters)], dtype=object)
+
+    def _named(self, X: Any) -> Any:
+        """Return tables whose columns the model knows by name: a matrix gets the names of the fitted one."""
         check_is_fitted(self)
         by_name = not self._fitted_plain or hasattr(self, "feature_names_in_")
         if is_many(X) or not self._fitted_plain or (by_name and has_text_names(X)):
-            return self.result_.predict(X)
+            return X
         if has_text_names(X):  # the model was fitted on a matrix: columns are matched by position
             table = read_table(X, "new rows")
             if table.categories:
@@ -306,14 +358,15 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
                 )
             X = table.in_given_order()
         values = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
-        table = table_of("new rows", self.result_.feature_names, values)
         if self._missing_of_one == "error":
-            settle_missing(table, "error")
-        return predict_table(self.result_.outcome.model, table)
+            settle_missing(table_of("new rows", self.result_.feature_names, values), "error")
+        return dict(zip(self.result_.feature_names, values.T, strict=True))
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing != "error"
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = []  # distances are float64
         return tags
 
     @abstractmethod
@@ -324,16 +377,6 @@ class TableClusterer(ClusterMixin, BaseEstimator, ABC):
 
     def _check_settings(self) -> None:
         check_settings(self.method, self.get_params(deep=False))
-
-
-def _features_in_order(names: Iterable[Sequence[str]], model: GlobalModel) -> tuple[str, ...]:
-    """The features of the model in the order in which their columns first appear in a table."""
-    return tuple(
-        feature
-        for column in FeatureSpace.union(names).names
-        for feature in (indicators({column: model.levels[column]}) if column in model.levels else (column,))
-        if feature in model.space  # release rules may have suppressed a column
-    )
 
 
 def _seed(random_state: Any) -> int:

@@ -11,6 +11,7 @@ from intarsia.coordinator import FederatedAlgorithm
 from intarsia.core.distances import Metric
 from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.estimators.base import TableClusterer
+from intarsia.estimators.previous import plain_model, scale_with
 from intarsia.protocol.terms import LocalNumber
 
 
@@ -89,6 +90,15 @@ class FederatedClustering(TableClusterer):
     stability : bool, default=False
         Whether participants resample their own rows in the end, and say how surely their parts of each cluster come back;
         see ``result.outcome.stability``. ``result.stability()`` measures all rows together. (The paper: False.)
+    feature_weights : mapping of columns to numbers, default=None
+        How much columns count in distances: the squared difference of a column with weight 2 counts as that of two such
+        columns (with ``metric="manhattan"``, the difference). All levels of a category share the weight of their column.
+        Columns that are not named have weight 1. (The paper: all 1.)
+    participant_weights : {"rows", "equal", "capped"} or mapping of participants to numbers, default="rows"
+        How much participants count wherever their summaries are merged: common units, groupings, centroids, spreads and the
+        choice of K. ``"rows"``: each row counts 1. ``"equal"``: all rows of a participant together count as much as those
+        of any other. ``"capped"``: those of none count more than those of the median one. A mapping: what each row of a
+        participant counts, 1 for one that is not named. Sizes are numbers of rows in any case. (The paper: ``"rows"``.)
     random_state : int, RandomState, Generator or None, default=None
         Seed of everything random.
     release : ReleasePolicy or mapping of participants to one, default=None
@@ -105,9 +115,15 @@ class FederatedClustering(TableClusterer):
         With ``secure_sums``: columns with fewer holders are in no sum. Their part of the centroids is refined where they
         are, and the model keeps what the first summaries said of them. 3 is strict: of two holders, each can subtract its
         part.
+    previous : ClusteringResult, PublicModel, path or None, default=None
+        The model that this study repeats, or where it was saved: a file, or the folder of a study. Units and numbers of
+        clusters stay, and so do their centroids where rows did not move; ``result.repeat`` says what became of each cluster.
+        With ``n_clusters="auto"`` K changes only if rows show it. (The paper: None.)
     n_jobs : int or None, default=None
         Number of processes in which participants compute at the same time; −1 is one per core. None: one after the other in
         this process. The result is the same.
+    verbose : 0 or 1, default=0
+        1 writes the progress of a run that takes more than a few seconds to standard error. The result is the same.
 
     Attributes
     ----------
@@ -150,12 +166,16 @@ class FederatedClustering(TableClusterer):
         merge: str = "mean",
         model: str = "kmeans",
         stability: bool = False,
+        feature_weights: Any = None,
+        participant_weights: Any = "rows",
         random_state: Any = None,
         release: Any = None,
         privacy: DifferentialPrivacy | None = None,
         secure_sums: bool = False,
         min_holders: int = 2,
+        previous: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.aggregation = aggregation
@@ -175,20 +195,25 @@ class FederatedClustering(TableClusterer):
         self.merge = merge
         self.model = model
         self.stability = stability
+        self.feature_weights = feature_weights
+        self.participant_weights = participant_weights
         self.random_state = random_state
         self.release = release
         self.privacy = privacy
         self.secure_sums = secure_sums
         self.min_holders = min_holders
+        self.previous = previous
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _algorithm(self, n_local_clusters: Mapping[str, LocalNumber], seed: int) -> FederatedAlgorithm:
+        previous = plain_model(self.previous, self.metric, self.scale)
         return FederatedAlgorithm(
             n_clusters=self._known_k,
             aggregation=self.aggregation,
             n_starts=self.n_starts,
             n_local_clusters=n_local_clusters,
-            scale=self.scale,
+            scale=scale_with(previous, self.scale),
             step_size=self.step_size,
             max_rounds=self.max_rounds,
             tol=self.tol,
@@ -202,4 +227,5 @@ class FederatedClustering(TableClusterer):
             metric=self.metric,
             seed=seed,
             n_jobs=effective_n_jobs(self.n_jobs),
+            previous=previous,
         )

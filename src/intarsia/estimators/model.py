@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from intarsia.core.mixture import Mixture
+from intarsia.core.tails import LEVELS
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.estimators.predict import (
     Imputed,
     all_tables,
+    distances_to,
     each,
+    framed,
     imputed,
     joined,
     margin_of,
@@ -19,9 +23,11 @@ from intarsia.estimators.predict import (
     predict_table,
     squares_of,
 )
-from intarsia.exceptions import SettingError
-from intarsia.results.outcome import GlobalModel
+from intarsia.estimators.settings import check_value, number
+from intarsia.exceptions import SettingError, quote
+from intarsia.results.outcome import GlobalModel, problem_of_names
 from intarsia.results.profiles import Separation
+from intarsia.tables.participants import is_many, keyed
 
 GAUSSIAN_METRICS = ("euclidean", "manhattan")
 
@@ -81,14 +87,73 @@ class Model(ABC):
         """The levels of every column of categories; each level is a feature called ``column=level``."""
         return dict(self.global_model.levels)
 
-    def predict(self, tables: Any) -> Any:
+    def predict(self, tables: Any, *, none_beyond: float | None = None, as_frame: bool = False) -> Any:
         """Return the cluster of every row of new tables, which may have any of the known columns.
 
-        One table gives an array, several (a mapping or a sequence) a dict of arrays. Rows are compared by the values that
-        they have; −1 for a row without values in known columns. After the one-shot method with ``labels="local"``, labels
-        follow the local cluster of a row, so that ``predict`` may differ for rows between clusters.
+        Columns that the model never saw are ignored, with an :class:`~intarsia.exceptions.UnknownColumnsWarning`.
+
+        Parameters
+        ----------
+        tables : table, or mapping or sequence of tables
+            One table gives an array, several a dict of arrays. Rows are compared by the values that they have.
+        none_beyond : float, optional
+            From 0.5 to 0.999, e.g. 0.99: a row gets −1 ("none of these") if it is farther from every centroid than this
+            share of the rows that the model was made from. Default: every row gets its nearest cluster.
+
+        as_frame : bool, default=False
+            Return tables with a column ``cluster``, of the library that the given table is of (pandas if of none). A pandas
+            table keeps its index.
+
+        Returns
+        -------
+        array of int, or dict of arrays; tables with ``as_frame``
+            −1 also for a row without values in known columns, or with nothing but categories that the model never saw. After
+            the one-shot method with ``labels="local"``, the labels of a fit follow the local cluster of a row, so that
+            ``predict`` may differ for rows between clusters.
+
+        Examples
+        --------
+        >>> import intarsia
+        >>> x = [k / 10 for k in range(20)]
+        >>> tables = {"a": {"x": x + [v + 50 for v in x]}, "b": {"x": [1.0, 1.5, 51.0]}}
+        >>> result = intarsia.cluster(tables, 2, random_state=0)
+        >>> result.predict({"x": [1.0, 52.0, 30.0]}, none_beyond=0.99)
+        array([ 0,  1, -1])
         """
-        return each(self.global_model, tables, lambda table: predict_table(self.global_model, table))
+        model = self.global_model
+        if none_beyond is not None:
+            check_value("none_beyond", none_beyond, number(LEVELS[0], LEVELS[-1]))
+            if model.tails is None:
+                raise SettingError(
+                    "it is not known how far the rows of this model are from their centroids, so that none_beyond cannot be "
+                    "used: it was saved by an earlier version, or its metric is not Euclidean and release rules apply."
+                )
+        labels = each(model, tables, lambda table: predict_table(model, table, none_beyond))
+        if not as_frame:
+            return labels
+        if not is_many(tables):
+            return framed(tables, self._columns_of(labels))
+        return {key: framed(table, self._columns_of(labels[key])) for key, table in keyed(tables).items()}
+
+    @property
+    def cluster_names(self) -> dict[int, str]:
+        """The names that clusters were given, by number; see :meth:`ClusteringResult.rename`."""
+        return self.global_model.named
+
+    def _columns_of(self, labels: IntArray) -> dict[str, Any]:
+        """Return the columns of a table of labels: names of clusters beside their numbers, where there are any."""
+        if not self.cluster_names:
+            return {"cluster": labels}
+        return {"cluster": labels, "name": [self.cluster_names.get(k) for k in labels.tolist()]}
+
+    def transform(self, tables: Any) -> Any:
+        """Return the rescaled distance of each row to each centroid: rows × K, a dict for several tables.
+
+        Distances are over the columns that the row has and the centroid knows, relative to the range of all local
+        centroids in these columns (eq:d), so that rows with different columns can be compared. The nearest centroid is the
+        cluster of a row, but in a mixture. NaN where there is no such column.
+        """
+        return each(self.global_model, tables, lambda table: distances_to(self.global_model, table))
 
     @cached_property
     def _mixture(self) -> Mixture:
@@ -137,3 +202,23 @@ class Model(ABC):
         """
         model = self.global_model
         return joined([imputed(model, self._mixture, part, self.feature_names) for part in all_tables(model, table)])
+
+
+def names_given(model: GlobalModel, names: Mapping[int, str]) -> tuple[str, ...]:
+    """Return the names of all clusters after some were given or, by an empty name, removed; () if none has a name."""
+    k = len(model.centroids)
+    wrong = [key for key in names if isinstance(key, bool) or key not in range(k)]
+    if wrong:
+        raise SettingError(
+            f"there is no cluster {quote(map(str, wrong))}. Hint: clusters have numbers from 0 to {k - 1}."
+        )
+    if not all(isinstance(name, str) for name in names.values()):
+        raise SettingError("names of clusters must be texts in one line.")
+    before = model.names or ("",) * k
+    after = tuple(str(names.get(key, before[key])).strip() for key in range(k))
+    if (problem := problem_of_names(after, k)) is not None:
+        raise SettingError(f"{problem}.")
+    given = [name for name in after if name]
+    if len(set(given)) < len(given):
+        raise SettingError("two clusters would have the same name. Hint: give each its own.")
+    return after if given else ()

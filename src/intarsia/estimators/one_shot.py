@@ -92,6 +92,10 @@ class OneShotClustering(TableClusterer):
     stability : bool, default=False
         Whether participants resample their own rows in the end, and say how surely their parts of each cluster come back;
         see ``result.outcome.stability``. ``result.stability()`` measures all rows together. (The paper: False.)
+    feature_weights : mapping of columns to numbers, default=None
+        As in :class:`FederatedClustering`.
+    participant_weights : {"rows", "equal", "capped"} or mapping of participants to numbers, default="rows"
+        As in :class:`FederatedClustering`.
     random_state : int, RandomState, Generator or None, default=None
         Seed of everything random.
     release : ReleasePolicy or mapping of participants to one, default=None
@@ -100,6 +104,8 @@ class OneShotClustering(TableClusterer):
         Differential privacy: participants tell noisy sums only, and spend a budget. All other settings apply to synthetic
         tables that are drawn from these sums. None: no noise.
     n_jobs : int or None, default=None
+        As in :class:`FederatedClustering`.
+    verbose : 0 or 1, default=0
         As in :class:`FederatedClustering`.
 
     Attributes
@@ -136,10 +142,13 @@ class OneShotClustering(TableClusterer):
         labels: str = "nearest",
         model: str = "kmeans",
         stability: bool = False,
+        feature_weights: Any = None,
+        participant_weights: Any = "rows",
         random_state: Any = None,
         release: Any = None,
         privacy: DifferentialPrivacy | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.aggregation = aggregation
@@ -163,10 +172,13 @@ class OneShotClustering(TableClusterer):
         self.labels = labels
         self.model = model
         self.stability = stability
+        self.feature_weights = feature_weights
+        self.participant_weights = participant_weights
         self.random_state = random_state
         self.release = release
         self.privacy = privacy
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _algorithm(self, n_local_clusters: Mapping[str, LocalNumber], seed: int) -> OneShotAlgorithm:
         return OneShotAlgorithm(

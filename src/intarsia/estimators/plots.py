@@ -8,7 +8,7 @@ import numpy as np
 from scipy.cluster.hierarchy import dendrogram
 
 from intarsia.core.grouping.linkages import FORCE, height_of
-from intarsia.exceptions import SettingError
+from intarsia.exceptions import SettingError, install
 from intarsia.results.outcome import Outcome
 
 _MOST_NAMES = 60  # leaves, beyond which names would overlap
@@ -21,9 +21,7 @@ def plot_n_clusters(outcome: Outcome, linkage: object = FORCE) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise SettingError(
-            "a plot needs matplotlib, which is not installed. Hint: pip install 'intarsia[plot]'."
-        ) from None
+        raise SettingError(f"a plot needs matplotlib, which is not installed. {install('plot')}") from None
     figure = Figure(figsize=(10, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     _draw_curve(left, outcome)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+import inspect
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from intarsia.core.centroids import merge
 from intarsia.core.distances import LARGEST
-from intarsia.core.features import near_misses
+from intarsia.core.features import FeatureSpace, indicators, near_misses
 from intarsia.core.homoglyphs import differing_letters, look_the_same
 from intarsia.core.mixture import Mixture, expected, log_memberships
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.exceptions import MixedKindsError, UnknownFeaturesError, quote
+from intarsia.exceptions import MixedKindsError, UnknownColumnsWarning, UnknownFeaturesError, quote
 from intarsia.results.outcome import GlobalModel, Outcome
 from intarsia.tables import open_table
-from intarsia.tables.frame import Table, native_table, read_table
+from intarsia.tables.frame import BACKENDS, Table, cells_of, native_table, read_table
 from intarsia.tables.missing import without_empty_columns
 from intarsia.tables.participants import for_all, is_many, keyed
 
@@ -63,28 +64,68 @@ def each(model: GlobalModel, tables: Any, ask: Callable[[Table], Any]) -> Any:
     return for_all(keyed(tables), answer) if is_many(tables) else answer("new rows", tables)
 
 
+def framed(given: Any, columns: Mapping[str, Any]) -> Any:
+    """Return columns as a table of the library that a table is of, with its index; pandas for what is of none."""
+    kind = type(given).__module__.partition(".")[0]
+    frame = native_table(columns, kind if kind in BACKENDS else "pandas")
+    if kind == "pandas":
+        frame.index = given.index
+    return frame
+
+
 def _batches(model: GlobalModel, table: Any, owner: str) -> Iterator[Table]:
-    for batch in open_table(table, owner).batches():
+    opened = open_table(table, owner)
+    opened.check_read()
+    known = [name for name in opened.columns if name in model.space or name in model.levels]
+    if len(known) < len(opened.columns):
+        unknown = [name for name in opened.columns if name not in known]
+        if not opened.is_streamed:  # a column without values tells nothing, and is left out of a fit as well
+            unknown = [name for name in unknown if any(cell is not None for cell in cells_of(opened.table, name))]
+        _check_known(model, owner, (*known, *unknown))
+        opened = opened.only(known)
+    for batch in opened.batches():
         yield read_table(batch, owner, model.levels)
 
 
-def known_columns(model: GlobalModel, table: Table) -> Table:
-    """Return the table in numbers, without empty columns; raise an error for a column that the model does not know.
+def unknown_columns(model: GlobalModel, columns: Iterable[str], owner: str) -> tuple[list[str], str]:
+    """Return the columns that the model never saw, and a hint at names that are nearly those of known ones."""
+    unknown = [name for name in columns if name not in model.space and name not in model.levels]
+    misses = near_misses({"the model": (*model.space.names, *model.levels), owner: unknown})
+    hint = "; ".join(f"{c!r} looks like {a!r}" for a, _, c, of in misses[:3] if of == owner)
+    if misses and look_the_same(misses[0][0], misses[0][2]):
+        hint += f" ({differing_letters(misses[0][0], misses[0][2])})"
+    return unknown, hint
 
-    A level that the model does not know is 0 in every indicator.
+
+def _check_known(model: GlobalModel, owner: str, columns: Sequence[str]) -> None:
+    """Warn of columns that the model does not know; raise an error if it knows none of a table."""
+    unknown, hint = unknown_columns(model, columns, owner)
+    seen = (
+        f"{len(unknown)} of {len(columns)} columns of {owner!r} are unknown to the model, which has "
+        f"{len(model.space)}: {quote(unknown)}."
+    )
+    if len(unknown) == len(columns):
+        raise UnknownFeaturesError(f"{seen} Hint: {hint or 'result.feature_names lists those of the model'}.")
+    if not unknown:
+        return
+    hint = f" Hint: {hint}." if hint else ""
+    warnings.warn(f"{seen} They are ignored.{hint}", UnknownColumnsWarning, stacklevel=_caller())
+
+
+def _caller() -> int:
+    """Return how many frames up the code is that called this package."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("intarsia."):
+        frame, level = frame.f_back, level + 1
+    return max(level, 1)
+
+
+def known_columns(model: GlobalModel, table: Table) -> Table:
+    """Return a table of known columns in numbers, without empty columns.
+
+    A level that the model does not know is 0 in every indicator. A row that has nothing but such levels has no value.
     """
     table = without_empty_columns(table)
-    unknown = [name for name in table.given_names if name not in model.space and name not in model.levels]
-    if unknown:
-        known = (*model.space.names, *model.levels)
-        misses = near_misses({"the model": known, table.owner: unknown})
-        hint = "; ".join(f"{c!r} looks like {a!r}" for a, _, c, _ in misses[:3]) or "drop them"
-        if misses and look_the_same(misses[0][0], misses[0][2]):
-            hint += f" ({differing_letters(misses[0][0], misses[0][2])})"
-        raise UnknownFeaturesError(
-            f"{len(unknown)} of {len(table.given_names)} columns are unknown to the model, which has {len(model.space)}: "
-            f"{quote(unknown)}. Hint: {hint}."
-        )
     mixed = [f"{name} (numbers)" for name in table.names if name in model.levels]
     mixed += [f"{name} (categories)" for name in table.categories if name not in model.levels]
     if mixed:
@@ -94,13 +135,34 @@ def known_columns(model: GlobalModel, table: Table) -> Table:
             f"{len(mixed)} column(s) have another type than in the fitted tables: {quote(mixed)}. "
             f"Hint: in pandas, {how}."
         )
-    return table.in_numbers(model.levels)
+    numbers = table.in_numbers(model.levels)
+    unlike = _of_unknown_levels(numbers, model.levels)
+    return replace(numbers, observed=numbers.observed & ~unlike[:, None]) if unlike.any() else numbers
 
 
-def predict_table(model: GlobalModel, table: Table) -> IntArray:
-    """Return the cluster of every row of a table, which may have any of the known columns."""
+def _of_unknown_levels(table: Table, levels: Mapping[str, Sequence[str]]) -> BoolArray:
+    """Return which rows have values, and in each of them a level that none of the indicators stands for."""
+    observed, index = table.observed, FeatureSpace(table.names)
+    of_levels = np.zeros(len(table.names), dtype=np.bool_)
+    for column, each_level in levels.items():
+        names = indicators({column: each_level})
+        if all(name in index for name in names):
+            of_levels[index.index(names)] = True
+    has_number = (observed & ~of_levels).any(axis=1)
+    has_level = (observed & of_levels & (np.nan_to_num(table.values) != 0)).any(axis=1)
+    return np.asarray(observed.any(axis=1) & ~has_number & ~has_level)
+
+
+def predict_table(model: GlobalModel, table: Table, none_beyond: float | None = None) -> IntArray:
+    """Return the cluster of every row of a table, which may have any of the known columns; −1 for none of these."""
     table = known_columns(model, table)
-    return model.predict(table.values, table.observed, model.space.index(table.names))
+    return model.predict(table.values, table.observed, model.space.index(table.names), none_beyond)
+
+
+def distances_to(model: GlobalModel, table: Table) -> FloatArray:
+    """Return the rescaled distance of each row to each centroid, rows × K; NaN where they share no feature that varies."""
+    table = known_columns(model, table)
+    return model.distances(table.values, table.observed, model.space.index(table.names))
 
 
 def laid_out(model: GlobalModel, table: Table) -> tuple[FloatArray, BoolArray]:
@@ -132,7 +194,7 @@ def squares_of(model: GlobalModel, table: Table) -> tuple[float, float]:
     rows, observed = laid_out(model, table)
     labels = predict_table(model, table)
     centroids = model.centroids
-    overall = merge(centroids, np.zeros(len(centroids), dtype=np.intp), 1).values[0]
+    overall = model.spread.overall
     nearest = np.where(centroids.seen, centroids.values, overall)[np.maximum(labels, 0)]
     counted = observed & (labels >= 0)[:, None]
     # differences are clipped so that their squares stay finite
@@ -173,6 +235,7 @@ def profile_frame(outcome: Outcome, names: tuple[str, ...], backend: str) -> Any
     cells = model.cells[:, index].astype(np.int64)
     columns: dict[str, Any] = {
         "cluster": np.repeat(np.arange(k), d),
+        **({"name": [model.named.get(c) for c in range(k) for _ in range(d)]} if model.named else {}),
         "feature": list(names) * k,
         "mean": model.values[:, index].ravel(),
         "deviation": model.deviations[:, index].ravel(),
@@ -186,3 +249,13 @@ def profile_frame(outcome: Outcome, names: tuple[str, ...], backend: str) -> Any
     if outcome.privacy is not None:
         columns["error"] = outcome.privacy.error_matrix(*model.values.shape)[:, index].ravel()
     return native_table({name: list(column) for name, column in columns.items()}, backend)
+
+
+def features_in_order(names: Iterable[Sequence[str]], model: GlobalModel) -> tuple[str, ...]:
+    """Return the features of the model in the order in which their columns first appear in a table."""
+    return tuple(
+        feature
+        for column in FeatureSpace.union(names).names
+        for feature in (indicators({column: model.levels[column]}) if column in model.levels else (column,))
+        if feature in model.space  # release rules may have suppressed a column
+    )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,16 +16,27 @@ import sklearn
 from sklearn.base import BaseEstimator
 
 from intarsia.core.private.declared import DifferentialPrivacy
+from intarsia.estimators.previous import words_for
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.runtime import recorder
+from intarsia.runtime.forecast import forecast_for
+from intarsia.runtime.progress import Progress
 
+SILENT = 3.0  # seconds of a run that nothing is said of with verbose=1
 _LONGEST = 20  # values of a list that are recorded one by one
 VERSIONS = recorder.VERSIONS | {"scikit-learn": sklearn.__version__, "narwhals": narwhals.__version__}
 
 
+def progress_of(estimator: Any) -> Progress | None:
+    """Return a watcher that writes lines to standard error; None unless the estimator is verbose."""
+    say = partial(print, file=sys.stderr, flush=True)
+    return Progress(say, forecast=forecast_for(estimator), silent=SILENT) if estimator.verbose else None
+
+
 def settings_of(estimator: Any) -> dict[str, Any]:
     """Return the settings of an estimator as JSON can hold them."""
-    return {name: plain(value) for name, value in estimator.get_params(deep=False).items()}
+    settings = {name: plain(value) for name, value in estimator.get_params(deep=False).items() if name != "verbose"}
+    return settings | ({"previous": words_for(estimator.previous)} if "previous" in settings else {})
 
 
 def plain(setting: Any) -> Any:  # noqa: PLR0911  (one return per type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,22 +16,27 @@ from intarsia._files import write_atomically
 from intarsia.core.mixture import Mixture
 from intarsia.core.stability import N_RESAMPLES
 from intarsia.core.types import FloatArray, IntArray
-from intarsia.estimators.model import Model
+from intarsia.estimators.join import joined
+from intarsia.estimators.model import Model, names_given
 from intarsia.estimators.plots import plot_n_clusters
 from intarsia.estimators.predict import Closeness, profile_frame
+from intarsia.estimators.public import PublicModel
 from intarsia.estimators.settings import NONE, check_value, whole_number
 from intarsia.estimators.stability import Fitted, fitted_from, measure
 from intarsia.exceptions import SettingError
 from intarsia.report import FEW_ROWS, Finding, ReportData, findings, in_notebook, render, summarise
 from intarsia.report.words import grouped_by
 from intarsia.results import model_file
-from intarsia.results.advice import advice, known_of
 from intarsia.results.assumptions import AssumptionReport, check_assumptions
 from intarsia.results.choices import Choices
+from intarsia.results.influence import shares_by_cluster
 from intarsia.results.outcome import GlobalModel, LocalCluster, Outcome, RoundInfo, RunRecord
 from intarsia.results.privacy import PrivacyAccount
 from intarsia.results.profiles import Covered, Separation, coverage_of, separations
+from intarsia.results.public import FEWEST, public_from
+from intarsia.results.repeat import Repeat
 from intarsia.results.stability import Stability
+from intarsia.runtime.contract import Watcher
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,6 +107,12 @@ class ClusteringResult(Model):
         return {key: np.bincount(each[each >= 0], minlength=self.n_clusters) for key, each in self.labels.items()}
 
     @property
+    def weight_shares(self) -> dict[Hashable, FloatArray]:
+        """By participant, its share of the weight behind each centroid: of its rows, each times the participant's weight."""
+        shares = shares_by_cluster(self.outcome)
+        return {self.keys[name]: share for name, share in zip(self.outcome.participants, shares, strict=True)}
+
+    @property
     def coverage(self) -> tuple[Covered, ...]:
         """One entry per participant and column: whether it has the column, and how many values are missing."""
         return coverage_of(self.outcome, self.feature_names, self.keys)
@@ -128,6 +139,11 @@ class ClusteringResult(Model):
         return Choices(self.outcome.choices, self.n_clusters)
 
     @property
+    def repeat(self) -> Repeat | None:
+        """What became of each cluster of the previous model; None if the study did not start from one."""
+        return self.outcome.repeat
+
+    @property
     def rounds(self) -> tuple[RoundInfo, ...]:
         """The federated rounds; empty for one-shot."""
         return self.outcome.rounds
@@ -146,7 +162,8 @@ class ClusteringResult(Model):
 
         Columns are mean, standard deviation, the number of rows with a value (``cells``), without a value in a column that
         their participant has (``missing``), and of participants without the column (``absent``), and the number of
-        participants that have it. A private study adds ``error``, the standard deviation that noise gives the mean.
+        participants that have it. ``name`` stands beside ``cluster`` if clusters have names. A private study adds ``error``,
+        the standard deviation that noise gives the mean.
         ``backend`` is "pandas", "polars" or "pyarrow".
         """
         return profile_frame(self.outcome, self.feature_names, backend)
@@ -210,16 +227,106 @@ class ClusteringResult(Model):
         groups = tree.cut(n_clusters)
         return tuple(replace(leaf, group=int(g)) for leaf, g in zip(self.outcome.tree_leaves, groups, strict=True))
 
+    def join(
+        self,
+        tables: Any,
+        *,
+        local: Any = None,
+        n_local_clusters: Any = None,
+        missing: Any = None,
+        release: Any = None,
+        watcher: Watcher | None = None,
+    ) -> ClusteringResult:
+        """Return the result with participants that come later, and with their columns; this one does not change.
+
+        Only newcomers are asked anything. Their local clusters are matched with the clusters of the model, whose centroids
+        stay over the columns that it has, so that everybody else's labels stay. Columns that only newcomers have enter with
+        the means of their rows. To let newcomers change clusters, cluster all tables anew.
+
+        Parameters
+        ----------
+        tables : mapping or sequence of tables
+            One table per newcomer, by its name; a sequence if the participants of this result are numbered.
+        local, n_local_clusters, missing, release : optional
+            Settings of the newcomers, as in the fit. Default: the built-in k-means, and what the fit had for everybody.
+        watcher : optional
+            Called at the start of every exchange and at every reply.
+
+        Raises
+        ------
+        InputError
+            A newcomer has the name of a participant, shares no column that varies, or has a column in another kind.
+        SettingError
+            The study is private or has secure sums.
+
+        Examples
+        --------
+        >>> import intarsia
+        >>> a = {"age": [30, 31, 29, 70, 72], "chol": [180, 190, 185, 280, 270]}
+        >>> result = intarsia.cluster({"a": a, "b": a}, 2, random_state=0)
+        >>> joined = result.join({"c": {"age": [33, 29, 71, 69], "pulse": [80, 82, 62, 60]}})
+        >>> joined.labels["c"].tolist(), joined.feature_names
+        ([0, 0, 1, 1], ('age', 'chol', 'pulse'))
+        """
+        given = {"local": local, "n_local_clusters": n_local_clusters, "missing": missing, "release": release}
+        result: ClusteringResult = joined(self, tables, given, watcher)
+        return result
+
     def plot_n_clusters(self) -> Any:
         """Return a matplotlib figure of how K was chosen: the silhouette of every cut, and the tree."""
         return plot_n_clusters(self.outcome, self.run.settings.get("linkage"))
 
-    def save(self, path: str | os.PathLike[str], *, labels: bool = False) -> None:
+    def rename(self, names: Mapping[int, str]) -> ClusteringResult:
+        """Return the same result with names for some clusters, by number; an empty name removes one.
+
+        Names have at most 60 characters. They are saved with the model, also with a public one, and stand beside numbers in
+        ``predict(..., as_frame=True)``, ``explain``, ``to_frame``, the report and files of labels. A repeat keeps them.
+
+        >>> import intarsia
+        >>> result = intarsia.cluster({"a": {"x": [0, 0, 0, 9]}, "b": {"x": [0, 9]}}, 2, random_state=0)
+        >>> result.rename({1: "high"}).cluster_names
+        {1: 'high'}
+        """
+        model = replace(self.global_model, names=names_given(self.global_model, names))
+        return replace(self, outcome=replace(self.outcome, model=model))
+
+    def public(self, *, fewest: int = FEWEST, min_holders: int = 1) -> PublicModel:
+        """Return the part of the result that can be given to anyone: the global model, and nothing of a single participant.
+
+        Entries of centroids and sizes of clusters are hidden if fewer than ``fewest`` rows or fewer than ``min_holders``
+        participants are behind them. With ``min_holders=1``, the columns of a single participant are shown: means and shares
+        of clusters in them are those of its rows.
+
+        >>> import intarsia
+        >>> x = [0.0, 0.1, 0.2, 0.3, 0.4, 9.0, 9.1, 9.2, 9.3, 9.4]
+        >>> result = intarsia.cluster({"a": {"x": x}, "b": {"x": x}}, 2, random_state=0)
+        >>> result.public()
+        <PublicModel: 2 clusters of 20 rows over 1 feature (sizes 10, 10; public model)>
+        """
+        check_value("fewest", fewest, whole_number(1))
+        check_value("min_holders", min_holders, whole_number(1))
+        return PublicModel(public_from(self.outcome, self.feature_names, int(fewest), int(min_holders)))
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        labels: bool = False,
+        public: bool = False,
+        fewest: int = FEWEST,
+        min_holders: int = 1,
+    ) -> None:
         """Write the study to one file, usually ``….intarsia``; :func:`intarsia.load` reads it.
 
         The file contains what the coordinator knows, and no code. Labels belong to the participants, and are written only
-        with ``labels=True``.
+        with ``labels=True``. With ``public=True`` only the model of :meth:`public` is written, which can be given to anyone;
+        ``fewest`` and ``min_holders`` are for that.
         """
+        if public:
+            if labels:
+                raise SettingError("a public model has no labels. Hint: save twice, once with labels=True.")
+            self.public(fewest=fewest, min_holders=min_holders).save(path)
+            return
         name_of = {key: name for name, key in self.keys.items()}
         numbered = all(isinstance(key, int | np.integer) and not isinstance(key, bool) and key >= 0 for key in name_of)
         if not numbered and not all(isinstance(key, str) for key in name_of):
@@ -252,7 +359,7 @@ class ClusteringResult(Model):
     def report(self, path: str | os.PathLike[str], *, title: str | None = None, fewest: int = FEW_ROWS) -> Path:
         """Write the report: one HTML file that needs no network, or, if the path ends in .json, its content as JSON.
 
-        HTML needs jinja2 and plotly (``pip install 'intarsia[report]'``). ``fewest`` is as in :meth:`summarise`.
+        HTML needs jinja2 and plotly (``pip install '.[report]'`` in a clone). ``fewest`` is as in :meth:`summarise`.
         """
         target = Path(path)
         if target.suffix.lower() not in {".html", ".htm", ".json"}:
@@ -270,7 +377,7 @@ class ClusteringResult(Model):
 
     def __str__(self) -> str:
         rows = int(self.outcome.total_sizes.sum())
-        if self.labels and self.privacy is None:
+        if len(self.labels) == len(self.outcome.participants) and self.privacy is None:
             rows = sum(len(labels) for labels in self.labels.values())
         sizes = self.outcome.total_sizes
         counts = (
@@ -289,27 +396,3 @@ class ClusteringResult(Model):
 
     def __repr__(self) -> str:
         return f"<ClusteringResult: {self}>"
-
-
-def load(path: str | os.PathLike[str]) -> ClusteringResult:
-    """Return a study that ``result.save`` wrote. ``labels`` is empty if they were not saved.
-
-    Raises
-    ------
-    ModelFileError
-        The file is damaged, written by a newer version, or not a saved study.
-    """
-    outcome, stored = model_file.load(path)
-    run = stored.run
-    if not run.notes:  # the coordinator of a federation stores figures only; the notes are made from them here
-        report = check_assumptions(outcome)
-        run = replace(run, notes=tuple(text for _, text in advice(*known_of(outcome), outcome, report)))
-    keys: dict[str, Hashable] = {name: int(name) if stored.numbered else name for name in stored.participants}
-    return ClusteringResult(
-        {keys[name]: labels.copy() for name, labels in (stored.labels or {}).items()},
-        {keys[name]: labels.copy() for name, labels in (stored.local_labels or {}).items()},
-        stored.names_in_order,
-        outcome,
-        run,
-        keys,
-    )

@@ -5,6 +5,7 @@ The table is used by the estimators, :func:`intarsia.cluster`, the command line 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -12,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from intarsia.coordinator.settings import BY_LOCAL, FORCES, LABELS, MERGES, MODELS, MOST_RIVALS, REFINEMENTS
+from intarsia.coordinator.weights import LARGEST, SMALLEST, WAYS
 from intarsia.core.densities.base import density_names, family_of
 from intarsia.core.distances import METRICS
+from intarsia.core.features import near_misses
 from intarsia.core.grouping.aggregations import centroid_methods, force_methods
 from intarsia.core.grouping.linkages import FORCE, LINKAGES, OF_MOMENTS, OF_POINTS
 from intarsia.core.private.declared import DifferentialPrivacy
@@ -92,6 +95,19 @@ def bounds(within: Values) -> Values:
     )
 
 
+def _weights(of: str) -> Values:
+    """Mappings to positive numbers."""
+    within = number(SMALLEST, LARGEST)
+    return Values(
+        lambda: f"a mapping of {of} to numbers from {SMALLEST:g} to {LARGEST:g}",
+        lambda value: (
+            isinstance(value, Mapping)
+            and len({str(key) for key in value}) == len(value)
+            and all(map(within.accepts, value.values()))
+        ),
+    )
+
+
 def _is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
@@ -109,7 +125,12 @@ _CLUSTERER = Values(lambda: "a scikit-learn clusterer such as KMeans(n_clusters=
 _JOBS = Values(
     lambda: "a whole number of at least 1, −1 for all cores", lambda value: _is_whole(value) and int(value) != 0
 )
+_NO_ZERO = "A column that must not count is left out, and so is a participant."
 _BOOLEAN = instance("True or False", bool, np.bool_)
+_MODEL = Values(  # models import this module
+    lambda: "a result, a public model, or the path of a saved one",
+    lambda value: isinstance(value, str | os.PathLike) or hasattr(type(value), "global_model"),
+)
 _GENERATOR = instance("a numpy generator", np.random.RandomState, np.random.Generator)
 _N_PROXIES = whole_number(1, 100_000)
 _COMMON = {
@@ -123,8 +144,11 @@ _COMMON = {
     "random_state": Setting((whole_number(0), _GENERATOR, NONE)),
     "release": Setting((instance("a ReleasePolicy", ReleasePolicy), NONE), by_participant=True),
     "n_jobs": Setting((_JOBS, NONE)),
+    "verbose": Setting((whole_number(0, 1), _BOOLEAN)),
     "privacy": Setting((instance("a DifferentialPrivacy", DifferentialPrivacy), NONE)),
     "stability": Setting((_BOOLEAN,)),
+    "feature_weights": Setting((NONE, _weights("columns")), hint=_NO_ZERO),
+    "participant_weights": Setting((one_of(lambda: WAYS), _weights("participants")), hint=_NO_ZERO),
 }
 SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "federated": {
@@ -141,6 +165,7 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         "model": Setting((one_of(lambda: MODELS),)),
         "secure_sums": Setting((_BOOLEAN,)),
         "min_holders": Setting((whole_number(2, 100),)),
+        "previous": Setting((_MODEL, NONE)),
     },
     "one_shot": {
         **_COMMON,
@@ -183,6 +208,10 @@ def check_names(method: str, names: Iterable[str]) -> None:
         hint = (
             f"the settings are {', '.join(table)}" if other is None else f"{unknown[0]!r} belongs to method={other!r}"
         )
+        if "previous" in unknown:
+            hint = (
+                "one-shot has no rounds that could start from a model. method='federated' repeats its studies as well"
+            )
         if "secure_sums" in unknown:
             hint = (
                 "local summaries are compared, not added up, so that one-shot has no sums to secure. method='federated' "
@@ -210,6 +239,8 @@ def check_settings(method: str, values: Mapping[str, Any]) -> None:
         _check_private(values)
     if values.get("secure_sums"):
         _check_secure(values)
+    if values.get("previous") is not None:
+        _check_repeat(values)
     if method == "one_shot":
         _check_one_shot(values)
 
@@ -244,7 +275,9 @@ _NOT_PRIVATE: Mapping[str, tuple[Any, str]] = {
     "allow_partial": (False, "sketches of tables without a common column cannot be compared"),
     "metric": ("euclidean", "noisy sums are those of k-means"),
     "labels": ("nearest", "rows are labelled by the nearest released centroid"),
+    "participant_weights": ("rows", "the noise of participants with few rows would be multiplied by their weight"),
     "stability": (False, "it resamples rows, and its figures have no noise"),
+    "previous": (None, "clusters are compared with those of the previous model by exact sums"),
 }
 """Settings that differential privacy excludes: the only value that is left, and why."""
 
@@ -266,6 +299,8 @@ _NOT_SECURE: Mapping[str, tuple[Any, str]] = {
     "merge": ("mean", "medians need the part of each participant"),
     "model": ("kmeans", "a mixture needs the spread of columns that only one participant has"),
     "stability": (False, "it is told by each participant on its own"),
+    "previous": (None, "what the rows show under its labels is told by each participant on its own"),
+    "participant_weights": ("rows", "a total does not say which part of it is whose"),
 }
 """Settings that secure sums exclude: the only value that is left, and why."""
 
@@ -282,6 +317,19 @@ def _check_secure(values: Mapping[str, Any]) -> None:
         raise SettingError(
             f"scale={values['scale']!r} needs values of single rows, not sums. Hint: scale='standard' or 'auto'."
         )
+
+
+_NOT_REPEATED: Mapping[str, tuple[Any, str]] = {
+    "feature_weights": (None, "the units of the previous model contain its weights, and stay"),
+    "participant_weights": ("rows", "rows are counted as they are, to see whether clusters changed"),
+}
+"""Settings that a repeat excludes: the only value that is left, and why."""
+
+
+def _check_repeat(values: Mapping[str, Any]) -> None:
+    for name, (only, why) in _NOT_REPEATED.items():
+        if not isinstance(values[name], str | None) or values[name] != only:
+            raise SettingError(f"{name} cannot be set together with previous: {why}. Hint: leave {name} out.")
 
 
 def _check_one_shot(values: Mapping[str, Any]) -> None:
@@ -328,7 +376,25 @@ def for_each(setting: Any, keys: Sequence[Hashable], name: str) -> dict[str, Any
     """Return a setting by participant: the same for all, or that of a mapping (None where it has no entry)."""
     if not isinstance(setting, Mapping):
         return {str(key): setting for key in keys}
-    unknown = [key for key in setting if key not in keys]
-    if unknown:
-        raise SettingError(f"{name} names {len(unknown)} participant(s) that have no table: {quote(unknown)}.")
+    if unknown := [key for key in setting if key not in keys]:
+        misses = near_misses({"tables": [str(key) for key in keys], name: [str(key) for key in unknown]})
+        alike = "; ".join(f"{b!r} looks like {a!r}" for a, _, b, _ in misses) or f"they are {quote(keys, 20)}"
+        raise SettingError(
+            f"{name} names {len(unknown)} participant(s) that have no table: {quote(unknown)}. Hint: {alike}."
+        )
     return {str(key): setting.get(key) for key in keys}
+
+
+def weights_by_name(weights: Mapping[Hashable, float] | None) -> dict[str, float] | None:
+    """Return the weights of columns as plain numbers by name; None if no weight was given."""
+    return None if weights is None else {str(name): float(weight) for name, weight in weights.items()}
+
+
+def row_weights_of(setting: Any, keys: Sequence[Hashable]) -> Any:
+    """Return the weights of participants: the name of a way, or plain numbers by name."""
+    if not isinstance(setting, Mapping):
+        return setting
+    return {
+        name: 1.0 if each is None else float(each)
+        for name, each in for_each(setting, keys, "participant_weights").items()
+    }

@@ -49,6 +49,7 @@ def fitted_from(run: RunRecord) -> Fitted:
     kind = KINDS[run.method]
     names = set(kind().get_params(deep=False))
     settings = {name: value for name, value in run.settings.items() if name in names} | {"release": None}
+    settings |= {"previous": None} if "previous" in names else {}
     if settings.get("local") is not None:
         raise SettingError(
             "the study has local algorithms of its own, and its file contains no code. Hint: cluster the tables again, and "
@@ -78,6 +79,9 @@ def measure(
     if k == 1:  # one cluster always comes back
         return Stability((1.0,), (int(sizes[0]),), (1.0,), (0.0,), None, n_resamples, seed)
     again = clone(estimator).set_params(n_clusters=k, scale=None, release=None, n_jobs=None, stability=False)
+    if "previous" in again.get_params(deep=False):
+        again.set_params(previous=None)
+    again.set_params(feature_weights=None)  # rows are in common units, which have the weights of columns
     recluster = partial(_recluster, again, tuple(parts), model.space.names)
     run = delayed(_similarities)
     todo = tasks(n_resamples)

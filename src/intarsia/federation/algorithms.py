@@ -2,39 +2,78 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from dataclasses import MISSING, asdict, fields, replace
 from hashlib import sha256
-from typing import Annotated, Any, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
 
 from intarsia.coordinator import Algorithm, FederatedAlgorithm, OneShotAlgorithm
+from intarsia.coordinator.feasibility import ColumnsQuestion
+from intarsia.coordinator.join import JoinAlgorithm
 from intarsia.coordinator.secure import SecureAlgorithm
-from intarsia.exceptions import ProtocolError, ReleaseError, SettingError, quote
+from intarsia.coordinator.sharing import SharingAlgorithm
+from intarsia.exceptions import ModelFileError, ProtocolError, ReleaseError, SettingError, quote
 from intarsia.federation.study_file import Study
 from intarsia.privacy.bounds_file import privacy_from
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import StudyTerms
+from intarsia.results.packed_model import packed, unpacked_model
 
 _KINDS: dict[str, type[FederatedAlgorithm | OneShotAlgorithm]] = {
     "federated": FederatedAlgorithm,
     "one_shot": OneShotAlgorithm,
 }
 
+_UNLESS_REPEATED = {"previous": None, "repeats": False}  # not in a job: runs of older versions keep their names
+_S = TypeVar("_S", bound=msgspec.Struct)
+_JOIN, _OTHERS, _COLUMNS = "join", "the others", "columns"
 _OF_A_PARTICIPANT = ("local", "missing")  # settings that each participant chooses itself
 
 
-def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
-    """Return the algorithm that a study runs, and all its settings for the record."""
+def algorithm_of(study: Study, previous: Path | None = None) -> tuple[Algorithm, dict[str, Any]]:
+    """Return the algorithm that a study runs, and all its settings for the record.
+
+    ``previous`` is where the model is that the run starts from, in a study that may be repeated.
+    """
     from intarsia.estimators.clustering import estimator_for  # which a server need not load
     from intarsia.estimators.presets import with_preset
-    from intarsia.estimators.recording import plain
+    from intarsia.estimators.recording import settings_of
 
     defaults = {"random_state": 0}
     settings = with_preset(study.method, study.settings, defaults)
-    if own := [name for name in ("release", "privacy") if name in settings]:
+    _check_names(settings)
+    if settings.get("scale") == "none":  # TOML has no null
+        settings["scale"] = None
+    if study.privacy is not None:
+        settings["privacy"] = study.privacy
+    if study.secure_sums:
+        settings["secure_sums"] = True
+    if previous is not None and study.previous is None:
+        raise SettingError(
+            "participants of this study have not agreed that it is repeated. Hint: a study file with [previous], and new "
+            "consent forms."
+        )
+    if previous is not None:
+        settings["previous"] = previous
+    model = estimator_for(study.method, study.n_clusters, settings)
+    described = settings_of(model)
+    others = (_OTHERS,) if study.joins else ()  # a newcomer is clustered as one of several
+    algorithm = model.algorithm_for((*study.participants, *others))
+    if study.previous is not None and isinstance(algorithm, FederatedAlgorithm):
+        algorithm = replace(algorithm, repeats=True)
+    return replace(algorithm, quorum=study.needed) if isinstance(algorithm, SecureAlgorithm) else algorithm, described
+
+
+def _check_names(settings: dict[str, Any]) -> None:
+    """Raise a SettingError about settings that do not belong into [settings] of a study file."""
+    if own := [name for name in ("release", "privacy", "previous") if name in settings]:
         raise SettingError(f"{own[0]} must be a table of its own, [{own[0]}], not a setting of the method.")
+    if "verbose" in settings:
+        raise SettingError("verbose is no setting of a study. Hint: the command line shows progress unless --quiet.")
     if "secure_sums" in settings:
         raise SettingError(
             "secure_sums must stand at the top of the study file, above all tables, not in [settings]: it also decides "
@@ -44,43 +83,71 @@ def algorithm_of(study: Study) -> tuple[Algorithm, dict[str, Any]]:
         raise SettingError(
             f"each participant chooses {quote(local)} itself. Hint: intarsia participant serve --{local[0]} …"
         )
-    if settings.get("scale") == "none":  # TOML has no null
-        settings["scale"] = None
-    if study.privacy is not None:
-        settings["privacy"] = study.privacy
-    if study.secure_sums:
-        settings["secure_sums"] = True
-    model = estimator_for(study.method, study.n_clusters, settings)
-    described = {name: plain(value) for name, value in model.get_params(deep=False).items()}
-    algorithm = model.algorithm_for(study.participants)
-    return replace(algorithm, quorum=study.needed) if isinstance(algorithm, SecureAlgorithm) else algorithm, described
 
 
 def terms_for(study: Study, name: str) -> StudyTerms:
     """Return which requests a participant of a study can get."""
-    return algorithm_of(study)[0].terms(name)
+    terms = with_copies(study, algorithm_of(study)[0]).terms(name)
+    return replace(terms, feasibility=study.feasibility)
 
 
-def as_json(algorithm: Algorithm) -> dict[str, Any]:
+def with_copies(study: Study, algorithm: Algorithm) -> Algorithm:
+    """Return an algorithm of a study as it runs in a federation: at the end each participant gets the public model.
+
+    Newcomers to a finished model get none: the file of the study that they join is the analyst's to give.
+    """
+    if study.joins or not study.share_model:
+        return algorithm
+    return SharingAlgorithm(algorithm, algorithm.min_holders if isinstance(algorithm, SecureAlgorithm) else 1)
+
+
+def as_json(algorithm: Algorithm | ColumnsQuestion) -> dict[str, Any]:
     """Return an algorithm as its name and its settings, as a job contains it.
 
     A private one also says what is declared, and one on secure sums over whom.
     """
     from intarsia.private.algorithm import PrivateAlgorithm  # which most servers need not load
 
+    if isinstance(algorithm, SharingAlgorithm):
+        return as_json(algorithm.inner) | {"copies": {"min_holders": algorithm.min_holders}}
+    if isinstance(algorithm, ColumnsQuestion):
+        return {"method": _COLUMNS, "settings": {}}
     if isinstance(algorithm, SecureAlgorithm):
         return as_json(algorithm.inner) | {"secure": {"min_holders": algorithm.min_holders, "quorum": algorithm.quorum}}
     if isinstance(algorithm, PrivateAlgorithm):
         return as_json(algorithm.inner) | {"privacy": asdict(algorithm.privacy)}
+    if isinstance(algorithm, JoinAlgorithm):
+        settings = asdict(algorithm.settings)
+        return {"method": _JOIN, "settings": settings, "into": b64encode(packed(algorithm.into)).decode()}
+    return _as_json_in_the_clear(algorithm)
+
+
+def _as_json_in_the_clear(algorithm: Algorithm) -> dict[str, Any]:
+    """Return an algorithm that no other is around as its name and its settings."""
     kind = next((name for name, kind in _KINDS.items() if type(algorithm) is kind), None)
     if kind is None:
         raise SettingError(f"{type(algorithm).__name__} cannot run in a federation.")
-    settings = asdict(algorithm)  # type: ignore[call-overload]
+    return {"method": kind, "settings": _settings_of(algorithm)}
+
+
+def _settings_of(algorithm: Algorithm) -> dict[str, Any]:
+    """Return the settings of an algorithm, without those of repeats where a study repeats none."""
+    settings: dict[str, Any] = asdict(algorithm)  # type: ignore[call-overload]
+    for name, absent in _UNLESS_REPEATED.items():
+        if settings.get(name) is absent:
+            settings.pop(name, None)
+    if settings.get("previous") and not settings["previous"]["names"]:
+        del settings["previous"]["names"]
     if not isinstance(settings["metric"], str):
         raise SettingError(
             "metric must be a name: a function of your own cannot be used in a federation, because no code travels."
         )
-    return {"method": kind, "settings": settings}
+    return settings
+
+
+def asks_columns(description: Any) -> bool:
+    """Whether a job asks for names and kinds of columns only."""
+    return bool(description == as_json(ColumnsQuestion()))
 
 
 def from_json(description: Any, run: str = "run") -> Algorithm:
@@ -89,18 +156,36 @@ def from_json(description: Any, run: str = "run") -> Algorithm:
     ``run`` is the name of the run (:func:`digest_of`), which keys of secure sums are signed for.
     """
     described = description if isinstance(description, dict) else {}
-    if not set(described) <= {"method", "settings", "privacy", "secure"}:
+    if "copies" in described:
+        copies = _converted(described["copies"], _Copies, "copies of the model")
+        rest = {name: value for name, value in described.items() if name != "copies"}
+        return SharingAlgorithm(from_json(rest, run), copies.min_holders)
+    if not set(described) <= {"method", "settings", "privacy", "secure", "into"}:
         raise ProtocolError("the job names an unknown algorithm.")
+    if described.get("method") == _JOIN:
+        return _join(described)
     algorithm = _in_the_clear(described)
     if "secure" not in described:
         return algorithm
-    try:
-        asked = msgspec.convert(described["secure"], _Secure)
-    except msgspec.ValidationError:
-        raise ProtocolError("the job has invalid settings of secure sums.") from None
+    asked = _converted(described["secure"], _Secure, "secure sums")
     if described["method"] != "federated":
         raise ProtocolError("the job asks for secure sums of a method that has none.")
     return SecureAlgorithm(algorithm, asked.min_holders, asked.quorum, run)
+
+
+def _join(described: dict[str, Any]) -> JoinAlgorithm:
+    """Return the algorithm of a job by which newcomers join a model."""
+    if set(described) != {"method", "settings", "into"}:
+        raise ProtocolError("the job joins a model in an unknown way.")
+    settings = _in_the_clear({"method": "federated", "settings": described["settings"]})
+    assert isinstance(settings, FederatedAlgorithm)
+    try:
+        into = unpacked_model(b64decode(str(described["into"]), validate=True))
+    except (ModelFileError, ValueError) as error:
+        raise ProtocolError(str(error)) from None
+    if settings.n_clusters != len(into.centroids):
+        raise ProtocolError("the job joins a model with another number of clusters than its settings say.")
+    return JoinAlgorithm(settings, into)
 
 
 class _Secure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,6 +193,20 @@ class _Secure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     min_holders: Annotated[int, msgspec.Meta(ge=2, le=200)]
     quorum: Annotated[int, msgspec.Meta(ge=1, le=200)] | None = None
+
+
+class _Copies(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of the copies of the public model in a job."""
+
+    min_holders: Annotated[int, msgspec.Meta(ge=1, le=200)]
+
+
+def _converted(settings: Any, kind: type[_S], of: str) -> _S:
+    """Return settings in a job as an object that checks them."""
+    try:
+        return msgspec.convert(settings, kind)
+    except msgspec.ValidationError:
+        raise ProtocolError(f"the job has invalid settings of {of}.") from None
 
 
 def _in_the_clear(described: dict[str, Any]) -> Algorithm:
@@ -146,7 +245,7 @@ _TYPES = {kind: _types_of(kind) for kind in _KINDS.values()}
 
 def run_of(study: Study) -> str:
     """Return the name of the run of a study, as the server names it, too."""
-    return digest_of(as_json(algorithm_of(study)[0]), study.participants)
+    return digest_of(as_json(with_copies(study, algorithm_of(study)[0])), study.participants)
 
 
 def digest_of(description: dict[str, Any], participants: tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from intarsia._files import read_toml, write_atomically
 from intarsia.exceptions import SettingError, quote
 from intarsia.federation.algorithms import terms_for
+from intarsia.federation.extracts import EXTRACT, terms_of_extract
 from intarsia.federation.key_list import listed as listed_keys
 from intarsia.federation.private import listed
 from intarsia.federation.secure import forget_runs
@@ -23,7 +24,7 @@ from intarsia.federation.site import RELEASES
 from intarsia.federation.site_settings import LocalSettings, toml_lines
 from intarsia.federation.study_file import Study
 from intarsia.privacy.journal import AGREED, Journal
-from intarsia.protocol import tag_of
+from intarsia.protocol import ColumnKinds, ModelKept, tag_of
 from intarsia.protocol.catalogue import exchanges, meaning_of, paths_of, words_of
 from intarsia.protocol.terms import meaning_of_term
 
@@ -38,8 +39,11 @@ _TERMS = (
     "settings",
     "table",
     "columns",
+    "reading",  # only if the table is not read as it stands
+    "extract",  # only if the table is one
     "release",
     "requests",
+    "joins",  # only of a newcomer
     "privacy",  # only in a private study
     "keys",  # only in a study with secure sums
 )
@@ -92,9 +96,13 @@ _RANDOM = {
 }
 
 
-def later_fields(method: str, *, stability: bool = False) -> dict[str, list[str]]:
+def later_fields(method: str, *, stability: bool = False, previous: bool = False) -> dict[str, list[str]]:
     """Return the fields with rows behind them in replies that no preview has, because they depend on other participants."""
-    phases = (*_LATER_PHASES[method], *(("stability",) if stability else ()))
+    phases = (
+        *_LATER_PHASES[method],
+        *(("stability",) if stability else ()),
+        *(("label_before", "count_moves") if previous else ()),
+    )
     return {
         tag_of(exchange.reply): [path for path, fact in paths_of(exchange.reply).items() if fact.rows is not None]
         for exchange in exchanges()
@@ -103,11 +111,24 @@ def later_fields(method: str, *, stability: bool = False) -> dict[str, list[str]
 
 
 def terms_of(
-    study: Study, name: str, settings: LocalSettings, columns: Iterable[str], keys: Mapping[str, str] | None = None
+    study: Study,
+    name: str,
+    settings: LocalSettings,
+    columns: Iterable[str],
+    keys: Mapping[str, str] | None = None,
+    reading: str | None = None,
 ) -> dict[str, Any]:
-    """Return the terms that a participant agrees to; ``keys`` are those of all participants, with secure sums."""
+    """Return the terms that a participant agrees to.
+
+    ``keys`` are those of all participants, with secure sums. ``reading`` says how the table is read, if not as it stands.
+    """
     requests = terms_for(study, name)
-    own = {} if requests.privacy is None else {"privacy": listed(requests, settings, len(study.participants))}
+    own: dict[str, Any] = (
+        {} if requests.privacy is None else {"privacy": listed(requests, settings, len(study.participants))}
+    )
+    own |= {"joins": True} if study.joins else {}
+    own |= {} if (drawn := terms_of_extract(settings.table)) is None else {EXTRACT: drawn}
+    own |= {} if reading is None else {"reading": reading}
     own |= {} if keys is None else {"keys": listed_keys(keys)}
     return own | {
         "study": study.name,
@@ -168,8 +189,13 @@ def _leaves(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]]) -> 
     }
     if "privacy" not in terms and not terms["requests"]["secure_sums"]:
         fewest = f"at least {terms['release']['min_cluster_size']}"
-        for tag, paths in later_fields(terms["method"], stability=bool(terms["requests"]["stability"])).items():
+        asked = {name: bool(terms["requests"].get(name)) for name in ("stability", "previous")}
+        if terms["requests"].get("feasibility"):
+            leaves[tag_of(ColumnKinds)] = dict.fromkeys(paths_of(ColumnKinds), no_rows)
+        for tag, paths in later_fields(terms["method"], **asked).items():
             leaves.setdefault(tag, dict.fromkeys(paths, fewest))
+    if terms["requests"].get("share_model"):
+        leaves[tag_of(ModelKept)] = {}
     return leaves
 
 

@@ -76,8 +76,11 @@ Firewall: allow outgoing TCP connections to {host}, port {port}. Nothing comes i
     intarsia participant preview --kit kit/ --table data.csv{keys}     show what would leave, without any network
     intarsia participant serve --kit kit/ --table data.csv{keys}       take part
 
+status.html       open it in a browser: what was agreed, what left, and what happens now.
 labels.csv        written at the end of a run: the cluster of every row. It never leaves.
 labels/           the labels of each run, by its name: a later run overwrites labels.csv, but no file here.
+model.intarsia    written at the end of a run, if the study shares it: the public model, which labels new rows here:
+                  intarsia participant label --kit kit/ --table new.csv -o new-labels.csv
 releases.jsonl    every message that left: its fields, how few rows are behind them, size, digest. It also counts the
                   requests that were answered: keep it as long as the study lasts.
 consent.toml      what was agreed to, by whom and when.

@@ -12,13 +12,14 @@ from intarsia.federation import private
 from intarsia.federation.algorithms import algorithm_of, forbidden, rounds_beyond, without_secure
 from intarsia.federation.consent import terms_of
 from intarsia.federation.private import without_values
-from intarsia.federation.site import open_rows, participant_of
+from intarsia.federation.site import open_rows, participant_of, reading_in_words, reading_of
 from intarsia.federation.site_settings import LocalSettings
 from intarsia.federation.study_file import Study
 from intarsia.participant.private import PrivateParticipant
 from intarsia.protocol import AskKeys, AskMasked, AskShares, AskUnmask, Failure, Reply, encode, tag_of
 from intarsia.protocol.catalogue import account_of
 from intarsia.runtime.drive import exception_of
+from intarsia.tables.open import check_commas
 
 _MASKED = (AskKeys, AskShares, AskMasked, AskUnmask)
 _PREVIEWED = {"query.describe", "query.summarize"}  # later requests depend on the other participants
@@ -46,11 +47,14 @@ def preview(settings: LocalSettings, study: Study, name: str, keys: Mapping[str,
     algorithm, _ = algorithm_of(study)
     if why := forbidden(algorithm, settings.release):
         raise ReleaseError(f"your release rules forbid what the study asks for: {why} Hint: nothing has left.")
-    opened = open_rows(name, settings, algorithm.terms(name))
+    terms = algorithm.terms(name)
+    if terms.privacy is not None:
+        check_commas(settings.table, name, reading_of(settings))
+    opened = open_rows(name, settings, terms)
     masked = without_values(_MASKED) if study.secure_sums else []
     algorithm = without_secure(algorithm)  # what is summed is answered under masks, which nobody could read here
     participant = participant_of(settings, opened, terms=algorithm.terms(name))
-    agreed = terms_of(study, name, settings, opened.columns, keys)
+    agreed = terms_of(study, name, settings, opened.columns, keys, reading_in_words(opened, settings))
     if isinstance(participant, PrivateParticipant):
         noisy = private.messages(0 if study.secure_sums else algorithm.terms(name).noisy_rounds)
         warning = " ".join(private.remarks(participant, algorithm.terms(name), settings))

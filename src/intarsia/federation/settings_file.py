@@ -6,6 +6,7 @@ A study proposes the rules for its kits; a participant's own rules win. ::
     min_cluster_size = 10
     small = "withhold"
     max_rounds = "any"              # any number; TOML has no null
+    max_rounds_per = "month"        # rounds count by calendar month, and at most max_rounds_in_all over all months
 """
 
 from __future__ import annotations
@@ -70,17 +71,23 @@ def rules_from(table: Any, where: str, base: ReleasePolicy = DEFAULT) -> Release
 
 def as_table(policy: ReleasePolicy) -> dict[str, Any]:
     """Return all rules as a file writes them."""
-    return {name: ANY if value is None else value for name, value in asdict(policy).items()}
+    rules = {name: ANY if value is None else value for name, value in asdict(policy).items()}
+    if policy.max_rounds_per is None:  # as in forms of older versions
+        del rules["max_rounds_per"], rules["max_rounds_in_all"]
+    return rules
 
 
 def looser(policy: ReleasePolicy) -> list[str]:
     """Return the names of the rules that let more leave than the default rules do."""
-    return [name for name, value in as_table(policy).items() if _is_looser(name, value, as_table(DEFAULT)[name])]
+    rules = as_table(policy)
+    return [name for name, value in rules.items() if _is_looser(name, value, as_table(DEFAULT).get(name))]
 
 
 def _is_looser(name: str, value: Any, default: Any) -> bool:
     if isinstance(value, bool):
         return value and not default
+    if default is None:  # rounds by period: more in all than without
+        return name == "max_rounds_per"
     if name in _LESS_IS_LOOSER:
         return bool(value < default)
     return name == "max_rounds" and (value == ANY or value > default)

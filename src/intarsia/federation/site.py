@@ -2,10 +2,11 @@
 
 The study in the kit says which requests are answered.
 
-In the kit are ``labels.csv`` (of the latest run; those of every run in ``labels/``), ``releases.jsonl`` (the journal of what
-left) and, in ``intarsia/``, the request that a later one refers to, and the replies of each run: the same request gets the
-same reply after a restart. With secure sums, secrets of the run are there, too. Beside the table is the record of what was
-told of it (:mod:`intarsia.privacy.record`), or, in a private study, the ledger of what was spent on it
+In the kit are ``labels.csv`` (of the latest run; those of every run in ``labels/``), ``model.intarsia`` (the public model
+of the latest run, if the study shares it), ``releases.jsonl`` (the journal of what left) and, in ``intarsia/``, the
+request that a later one refers to, and the replies of each run: the same request gets the same reply after a restart.
+With secure sums, secrets of the run are there, too. Beside the table is the record of what was told of it
+(:mod:`intarsia.privacy.record`), or, in a private study, the ledger of what was spent on it
 (:mod:`intarsia.privacy.ledger`).
 """
 
@@ -13,18 +14,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
 from intarsia._files import write_atomically
 from intarsia.exceptions import LocalAlgorithmError, ProtocolError, ReleaseError, SettingError
 from intarsia.federation.algorithms import terms_for
+from intarsia.federation.extracts import check_agreed
 from intarsia.federation.kit_folder import study_of
+from intarsia.federation.pages import write_site_page
 from intarsia.federation.private import Place, private_participant
 from intarsia.federation.secure import RUNS, credentials_of, vault_of
 from intarsia.federation.site_settings import LocalSettings, read_settings
 from intarsia.participant import Participant
+from intarsia.participant.copies import keep_model
 from intarsia.participant.private import PrivateParticipant
 from intarsia.participant.registry import clusterer_from_text
 from intarsia.participant.secure import SecureParticipant
@@ -32,10 +36,12 @@ from intarsia.privacy.journal import Journal, digest_of
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.privacy.record import Record
 from intarsia.protocol import (
+    AskColumns,
     AskMasked,
     Assign,
     Failure,
     KeepLabels,
+    KeepModel,
     Label,
     Reply,
     Request,
@@ -44,12 +50,16 @@ from intarsia.protocol import (
     decode_reply,
     decode_request,
     encode,
+    tag_of,
 )
 from intarsia.results.label_file import write_labels
 from intarsia.tables import Opened, open_table
+from intarsia.tables.csv import check_decimal
+from intarsia.tables.dates import since
 from intarsia.tables.open import needs_all_rows
+from intarsia.tables.reading import Reading
 
-RELEASES, LABELS, LABELS_OF_RUNS = "releases.jsonl", "labels.csv", "labels"
+RELEASES, LABELS, LABELS_OF_RUNS, MODEL = "releases.jsonl", "labels.csv", "labels", "model.intarsia"
 _RUN = re.compile(r"[0-9a-f]{16}")
 
 
@@ -66,7 +76,22 @@ def open_rows(name: str, settings: LocalSettings, terms: StudyTerms | None = Non
         columns=settings.columns or None,
         all_rows=needs_all_rows(settings.missing, settings.local),
         declared=None if terms is None else terms.privacy,
+        how=reading_of(settings),
     )
+
+
+def reading_of(settings: LocalSettings) -> Reading:
+    """Return how the settings of a participant say that its table is read."""
+    days = {column: since(day) for column, day in settings.dates.items()}
+    return Reading(check_decimal(settings.decimal), settings.encoding, days, settings.rename)
+
+
+def reading_in_words(opened: Opened, settings: LocalSettings) -> str | None:
+    """Return what is done to a table when it is read; None if it is read as it stands."""
+    words = [opened.remark] if opened.remark else []
+    words += [f"days since {day} in {column!r}" for column, day in settings.dates.items() if column in opened.columns]
+    words += [f"{old!r} renamed {new!r}" for old, new in settings.rename.items()]
+    return "; ".join(words) or None
 
 
 def record_of(settings: LocalSettings) -> Record:
@@ -87,6 +112,7 @@ def participant_of(
     journal: Journal | None = None,
     terms: StudyTerms | None = None,
     place: Place | None = None,
+    run: str = "",
 ) -> Participant | PrivateParticipant:
     """Return the participant with this table and its own release rules; a private one if the terms say so.
 
@@ -96,7 +122,7 @@ def participant_of(
     if terms is not None and terms.privacy is not None:
         return private_participant(settings, opened, Pipeline(settings.release, journal, terms=terms), terms, place)
     record = None if journal is None else record_of(settings)
-    pipeline = Pipeline(settings.release, journal, terms=terms, record=record)
+    pipeline = Pipeline(settings.release, journal, terms=terms, record=record, run=run)
     local = clusterer_from_text(settings.local)
     return Participant(opened.hold(settings.missing), local, settings.metric, settings.missing, pipeline)
 
@@ -139,6 +165,7 @@ class Site:
     def __init__(self, name: str, kit: Path, run: str, max_bytes: int | None = None) -> None:
         if not _RUN.fullmatch(run):
             raise ProtocolError("the job does not name its run.")
+        self._name, self._kit = name, kit
         self._label_files = (kit / LABELS_OF_RUNS / f"{run}.csv", kit / LABELS)  # no other run overwrites the first
         self._last_summarize = kit / RUNS / f"{run}.summarize"
         self._last_summarize.parent.mkdir(exist_ok=True)
@@ -148,10 +175,13 @@ class Site:
         terms = terms_for(study, name)
         self._vault = vault_of(kit, run) if study.secure_sums else None
         credentials = credentials_of(kit, run) if study.secure_sums else None  # before a row is read
+        check_agreed(kit, settings.table)
         with _one_error() if terms is not None and terms.privacy is not None else nullcontext():
             opened = open_rows(name, settings, terms)
-            inner = participant_of(settings, opened, self._journal, terms, Place(study.name, run))
+            inner = participant_of(settings, opened, self._journal, terms, Place(study.name, run), run)
         self._participant: Participant | PrivateParticipant | SecureParticipant = inner
+        self._rows, self._terms, self._model = inner, terms, kit / MODEL
+        self._answering: Participant | PrivateParticipant | SecureParticipant = inner
         self._secure = (
             None if credentials is None else partial(SecureParticipant, inner, credentials, terms, self._vault)
         )
@@ -161,15 +191,27 @@ class Site:
     @property
     def last_error(self) -> BaseException | None:
         """The exception behind the latest failure of the participant; it stays here."""
-        return self._participant.last_error
+        return self._answering.last_error
 
     def answer(self, data: bytes) -> Reply:
         """Return the reply to an encoded request; a failure if it is not a request."""
-        if self._vault is None or self._secure is None:
-            return self._answer(data)
-        with self._vault.locked():
-            self._participant = self._secure()  # a job of the same run in another process may have answered since
-            return self._answer(data)
+        self.show(data)
+        try:
+            if self._vault is None or self._secure is None:
+                return self._answer(data)
+            with self._vault.locked():
+                self._participant = self._secure()  # a job of the same run in another process may have answered since
+                return self._answer(data)
+        finally:
+            self.show()
+
+    def show(self, data: bytes | None = None) -> None:
+        """Write the page of this site; with the encoded request that is answered now."""
+        computing = None
+        if data is not None:
+            with suppress(ProtocolError):
+                computing = tag_of(decode_request(data))
+        write_site_page(self._kit, self._name, computing)
 
     def _answer(self, data: bytes) -> Reply:
         try:
@@ -183,17 +225,26 @@ class Site:
             self._recall()
         if (told := self._told(request)) is not None:
             return self._repeated(request, told)
-        reply = self._participant.handle(request)
+        reply = self._handle(request)
         if not isinstance(reply, Failure):
             self._remember(request)
-            self._keep(request, reply)
+            if not isinstance(request, AskColumns):  # it may be asked again when columns have changed
+                self._keep(request, reply)
         return reply
+
+    def _handle(self, request: Request) -> Reply:
+        """Return the participant's answer; its copy of the model is a file, which no participant in one process has."""
+        if isinstance(request, KeepModel):
+            self._answering = self._rows
+            return keep_model(self._rows, request, self._terms, partial(write_atomically, self._model, secret=True))
+        self._answering = self._participant
+        return self._participant.handle(request)
 
     def _repeated(self, request: Request, told: Reply) -> Reply:
         """Return what was told before a restart, and find local clusters or labels again, which only rows have."""
-        if isinstance(request, Summarize | Label | Assign | KeepLabels):
+        if isinstance(request, Summarize | Label | Assign | KeepLabels | KeepModel):
             self._journal.replies_stay = True
-            reply = self._participant.handle(request)
+            reply = self._handle(request)
             self._journal.replies_stay = False
             if isinstance(reply, Failure):
                 told = reply

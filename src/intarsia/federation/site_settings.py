@@ -9,6 +9,14 @@
     missing = "observed"
     metric = "euclidean"            # as agreed in the study
     record = "/data/patients.told"  # what was told of the table; default: beside it
+    decimal = ","                   # of a CSV file, where its cells do not decide it
+    encoding = "windows-1252"       # of a CSV file that is neither UTF-8 nor UTF-16
+
+    [dates]                         # columns of dates become days since these days
+    visit = "2020-01-01"
+
+    [rename]                        # names in the study by names in the table
+    "Alter (Jahre)" = "age"
 
     [privacy]                       # in a private study
     epsilon = 0.5                   # at most that of the study, the default
@@ -39,6 +47,7 @@ from intarsia.privacy.policy import ReleasePolicy
 
 SETTINGS = "intarsia.toml"
 FLOOR = "INTARSIA_FLOOR"
+_TABLES = ("dates", "rename")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -59,6 +68,10 @@ class LocalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     missing: str = "observed"
     metric: str = "euclidean"
     record: str = ""
+    decimal: str | None = None
+    encoding: str | None = None
+    dates: dict[str, str] = {}
+    rename: dict[str, str] = {}
     release: ReleasePolicy = ReleasePolicy()
     privacy: OwnPrivacy = OwnPrivacy()
 
@@ -87,9 +100,12 @@ def environment_of(settings: LocalSettings) -> dict[str, str]:
 def write_settings(folder: Path, settings: LocalSettings) -> None:
     """Write ``local/intarsia.toml``."""
     table = msgspec.to_builtins(settings)
-    for name in ("release", "privacy"):
+    for name in ("release", "privacy", *_TABLES):
         table.pop(name, None)
     lines = [*toml_lines(table), "", "[release]", *toml_lines(as_table(settings.release)), ""]
+    for name in _TABLES:
+        if entries := toml_lines(getattr(settings, name)):
+            lines += [f"[{name}]", *entries, ""]
     if own := toml_lines(msgspec.structs.asdict(settings.privacy)):
         lines += ["[privacy]", *own, ""]
     write_atomically(folder / SETTINGS, "\n".join(lines).encode())

@@ -9,6 +9,9 @@
     quorum = 2                      # replies that are enough; default: from all participants
     deadline = 600                  # seconds that one exchange may take
     secure_sums = true              # the coordinator learns sums over participants only; participants make their own keys
+    share_model = false             # participants get no copy of the public model at the end; default: each gets one
+    feasibility = true              # names and kinds of columns may be asked for: intarsia federation check
+    joins = true                    # only in an invitation: the participant joins the model of an earlier run
 
     [server]
     host = "coordinator.example.org"
@@ -20,6 +23,9 @@
 
     [release]                       # proposed for the kits; each participant's own rules win
     min_cluster_size = 10
+
+    [previous]                      # the study may be repeated: a run may start from an earlier model
+    model = "march/"                # at the analyst: what the first run starts from; later ones: federation run --previous
 
     [privacy]                       # only in a private study; see :mod:`intarsia.privacy.bounds_file`
     epsilon = 1
@@ -56,6 +62,12 @@ class Server(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: int = 8102
 
 
+class Previous(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """That a study may be repeated, and the model or study folder that its first run starts from, at the analyst."""
+
+    model: str | None = None
+
+
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of a study file."""
 
@@ -70,6 +82,10 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     release: ReleasePolicy = ReleasePolicy()
     privacy: DifferentialPrivacy | None = None
     secure_sums: bool = False
+    previous: Previous | None = None
+    joins: bool = False
+    share_model: bool = True
+    feasibility: bool = False
 
     @property
     def host(self) -> str:
@@ -147,10 +163,51 @@ def check_study(study: Study) -> None:
             "[privacy] declares no columns, which differential privacy needs and must not take from data. Hint: "
             "[privacy.bounds] with lines such as age = [0, 110], and [privacy.levels] with sex = ['f', 'm']."
         )
+    _check_repeated(study)
+    _check_invitation(study)
+    _check_feasibility(study)
     if study.secure_sums:
         _check_secure(study)
     if not 1 <= study.port <= 65_535 or study.deadline < 1:
         raise SettingError("port must be from 1 to 65535, and deadline at least 1 second.")
+
+
+def _check_invitation(study: Study) -> None:
+    if study.joins and (study.secure_sums or study.privacy is not None or len(study.participants) > 1):
+        raise SettingError(
+            "joins = true is for one participant, without [privacy] and secure_sums: it joins the model of an earlier run. "
+            "Hint: intarsia federation invite writes such a file."
+        )
+
+
+def _check_repeated(study: Study) -> None:
+    if study.previous is None:
+        return
+    wrong = {
+        "method = 'one_shot'": study.method != "federated",
+        "[privacy]": study.privacy is not None,
+        "secure_sums": study.secure_sums,
+    }
+    if named := [name for name, is_set in wrong.items() if is_set]:
+        raise SettingError(
+            f"[previous] cannot be set together with {named[0]}: clusters are compared with those of the previous model by "
+            "exact sums of each participant, round by round. Hint: leave one of the two out."
+        )
+
+
+def _check_feasibility(study: Study) -> None:
+    if not study.feasibility:
+        return
+    if study.privacy is not None:
+        raise SettingError(
+            "feasibility = true cannot be set together with [privacy]: a private study declares all columns, so that "
+            "nothing is left to ask. Hint: leave it out."
+        )
+    if study.secure_sums:
+        raise SettingError(
+            "feasibility = true cannot be set together with secure_sums: their keys are for one run, and a question before "
+            "it has none. Hint: leave it out; or first make kits of a study without secure_sums, for the check only."
+        )
 
 
 def _check_secure(study: Study) -> None:

@@ -16,11 +16,10 @@ from intarsia.core.features import FeatureSpace, indicators
 from intarsia.core.grouping.agglomeration import renumber
 from intarsia.core.grouping.tried_numbers import DIGITS
 from intarsia.core.kmeans import Fit, fit_of, lloyd, most_iterations
-from intarsia.core.mixture import likeliest
 from intarsia.core.randomness import stream
-from intarsia.core.rows import Labeller, Nearest, labels_of, relabelled, sizes_of, squares_around
+from intarsia.core.rows import relabelled, sizes_of
 from intarsia.core.types import IntArray
-from intarsia.core.units import choose_units, own_units
+from intarsia.core.units import choose_units, factors_of_features, own_units
 from intarsia.exceptions import (
     InputError,
     IntarsiaError,
@@ -33,20 +32,23 @@ from intarsia.exceptions import (
 from intarsia.participant.choose_k import Chosen, choose_labels, highest_silhouette
 from intarsia.participant.clusterers import BuiltInKMeans, check_in_memory, clusterer_for
 from intarsia.participant.halves import in_halves, wholes
-from intarsia.participant.messages import columns_behind, mixture_of, moments_of, with_name
-from intarsia.participant.refine import CentroidSet, Round, labelled_by_nearest, refine_sets
+from intarsia.participant.labelling import count_moves, label_rows
+from intarsia.participant.messages import columns_behind, columns_of, description_of, moments_of, with_name
+from intarsia.participant.refine import CentroidSet, Round, Tell, labelled_by_nearest, refine_sets
 from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units, own_moments, units_of
 from intarsia.participant.stability import local_stability, nearest_and_told
 from intarsia.participant.summary import Summarized, by_first_row, details_of
 from intarsia.privacy.audit import Audit
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.protocol import (
+    AskColumns,
     Assign,
     Columns,
+    CountMoves,
     Describe,
-    Description,
     Failure,
     Label,
+    LabelBefore,
     Labelled,
     LocalStability,
     LocalSummary,
@@ -133,7 +135,8 @@ class Participant:
         self.last_error = None
         try:
             self._pipeline.admit(request, self.handlers)
-            self._begin()
+            if not isinstance(request, AskColumns):  # names bind nobody: the table may be changed afterwards
+                self._begin()
             rows = self._layout(request)
             answer = self.handlers[type(request)](self, request, rows)
             return self._pipeline.release(request, answer)
@@ -179,18 +182,13 @@ class Participant:
         return units_of(columns.shift, columns.scale)
 
     def _describe(self, request: Describe, rows: HeldRows) -> Reply:
-        table, moments = self._table, None
-        if request.scale is not None:
-            moments = moments_of(rows.statistics(request.scale), FeatureSpace(rows.names).index(table.names))
-            if request.moments_of is not None:  # those of the other columns are told as totals
-                moments = moments.only(np.isin(table.names, request.moments_of))
-        return Description(features=table.names, levels=table.levels, n_rows=len(table), moments=moments)
+        return description_of(self._table, request, rows)
 
     def _summarize(self, request: Summarize, rows: HeldRows) -> Reply:
         levels = None if request.columns is None else request.columns.levels
         clustered, units, moments = rows, self._units(request.columns), None
         if request.columns is None:  # one round: cluster in one's own units; the coordinator computes common ones
-            units, moments = self._own_units(rows, request.scale)
+            units, moments = self._own_units(rows, request)
             clustered = rows if units is None else self._table.rows(units=units)
         key = encode(msgspec.structs.replace(request, density=None, shrink=True, bounding_boxes=False, n_proxies=0))
         if key not in self._clustered:  # the same request again gets the same answer without a new clustering
@@ -226,13 +224,13 @@ class Participant:
             **details,
         )
 
-    def _own_units(self, rows: HeldRows, scale: str | None) -> tuple[Units | None, Moments | None]:
+    def _own_units(self, rows: HeldRows, request: Summarize) -> tuple[Units | None, Moments | None]:
         """Return units from the participant's own statistics, and these statistics."""
-        kinds = FeatureSpace(rows.names).mask(indicators(self._table.levels))
-        units, moments = own_units(kinds), None
-        if scale is not None:
-            statistics = rows.statistics(scale)
-            moments, units = moments_of(statistics), choose_units(statistics, scale, kinds)
+        units, moments = own_units(kinds := FeatureSpace(rows.names).mask(indicators(self._table.levels))), None
+        if request.scale is not None:
+            statistics = rows.statistics(request.scale)
+            moments, units = moments_of(statistics), choose_units(statistics, request.scale, kinds)
+        units = units.multiplied(factors_of_features(rows.names, self._table.levels, request.factors or {}))
         return units_of(units.shift, units.scale), moments
 
     def _cluster(self, rows: HeldRows, units: Units | None, request: Summarize) -> tuple[Fit, Chosen]:
@@ -337,38 +335,33 @@ class Participant:
             rng = stream(request.seed, self.name, "refine", request.round)
             return self._clusterer.refine(rows, lambda: self._sample(rows, units), start, n_iter, rng)
 
-        def tell(labels: IntArray, whole: Labelling) -> Told:
-            return self._tell(labels, rows, request.columns, whole)
-
         n_iter = min(request.max_iter, most_iterations(sum(len(each.centres) for each in sets), len(rows.names)))
-        telling = tell if self._audit.is_active else None
+        telling = self._telling(request.columns, rows)
         one_step = n_iter == 1 and isinstance(self._clusterer, BuiltInKMeans) and used is None
         round_ = Round(self._metric, request.min_points, used, refine, n_iter, telling, one_step)
         return Refinement(refined=refine_sets(rows, sets, round_))
 
     def _label(self, request: Label, rows: HeldRows) -> Reply:
-        centres, extent = CentroidSet.received(request.centres, len(rows.names), self._most_centres)
-        near = Nearest(rows, centres, extent, self._metric)
-        label: Labeller = near.labels
-        if request.gaussians is not None:
-            mixture, varies = mixture_of(request.gaussians, centres), extent.varies
+        self._labels, reply = self._labelled(request, rows)
+        return reply
 
-            def label(piece: Any, /) -> IntArray:
-                return likeliest(mixture, piece.cells.T + rows.offset, piece.observed, varies)
+    def _label_before(self, request: LabelBefore, rows: HeldRows) -> Reply:
+        return self._labelled(Label(centres=request.centres, columns=request.columns), rows)[1]
 
-        if request.spread and not self._audit.is_active:
-            self._labels, sizes, counts, squares = squares_around(rows, centres, label)
-            return Labelled(sizes=sizes, counts=counts, squares=squares)
-        self._labels = labels = labels_of(rows, label, len(centres))
-        whole = Labelling(
-            lambda atoms: atoms.labelled(label, len(centres)), convex=near.is_convex and request.gaussians is None
-        )
-        told = self._tell(labels, rows, request.columns, whole)
-        if not request.spread:
-            return Labelled(sizes=sizes_of(told.rows, len(centres)))
-        sizes, means, squares = told_sums(rows, told, len(centres), centres.values)
-        counts = np.where(centres.seen, means.counts, 0.0)
-        return Labelled(sizes=sizes, counts=counts, squares=np.where(counts > 0, squares, 0.0))
+    def _labelled(self, request: Label, rows: HeldRows) -> tuple[IntArray, Labelled]:
+        centroids = CentroidSet.received(request.centres, len(rows.names), self._most_centres)
+        return label_rows(rows, centroids, request, self._metric, self._telling(request.columns, rows))
+
+    def _count_moves(self, request: CountMoves, rows: HeldRows) -> Reply:
+        return count_moves(rows, request, self._metric, self._most_centres, self._telling(request.columns, rows))
+
+    def _telling(self, columns: Columns | None, rows: HeldRows) -> Tell | None:
+        """Return what changes the labels that sums are told over; None if the audit changes nothing."""
+
+        def tell(labels: IntArray, whole: Labelling) -> Told:
+            return self._tell(labels, rows, columns, whole)
+
+        return tell if self._audit.is_active else None
 
     def _assign(self, request: Assign, rows: HeldRows) -> Reply:  # noqa: ARG002
         last = self._summarized
@@ -390,10 +383,13 @@ class Participant:
         return LocalStability(scores=scores, fewest=fewest)
 
     handlers: ClassVar[dict[type[Request], Handler]] = {
+        AskColumns: lambda self, *_: columns_of(self._table),
         Describe: _describe,
         Summarize: _summarize,
         Refine: _refine,
         Label: _label,
+        LabelBefore: _label_before,
+        CountMoves: _count_moves,
         Assign: _assign,
         MeasureStability: _stability,
     }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from datetime import datetime
 from typing import Any
 
 from intarsia.exceptions import ReleaseError
 from intarsia.privacy.journal import AGREED, ASKED, LEFT, REFUSED, Journal, LockedJournal, digest_of
+from intarsia.privacy.period import now, period_of, time_of
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import Columns, Failure, Request, StudyTerms, tag_of
 
@@ -23,12 +25,24 @@ class Admission:
     all of them. Sums over rows that the coordinator chooses can be subtracted from each other, so that a participant also
     limits the number of different requests by its own policy. Requests are counted over restarts and over jobs that run at
     the same time, and before they are answered. The same request is counted once.
+
+    A study that may be repeated has several runs, which ``run`` names; each place is then taken once in each run. With
+    ``max_rounds_per``, requests of earlier periods count towards the cap over all periods only.
     """
 
-    def __init__(self, policy: ReleasePolicy, journal: Journal | None, terms: StudyTerms | None = None) -> None:
-        self._policy, self._journal, self._terms = policy, journal, terms
-        self._asked: dict[str, set[str]] = {}
-        self._trials: set[str] = set()
+    def __init__(
+        self,
+        policy: ReleasePolicy,
+        journal: Journal | None,
+        terms: StudyTerms | None = None,
+        run: str = "",
+        clock: Callable[[], datetime] = now,
+    ) -> None:
+        self._policy, self._journal, self._terms, self._clock = policy, journal, terms, clock
+        self._asked = _Asked()
+        self._ever = _Asked()  # also in earlier periods
+        self._period = ""
+        self._name = run
         self._run = _RunSoFar()
         self._own: OwnMoments | None = None
 
@@ -58,7 +72,7 @@ class Admission:
         if self._terms is None:
             return
         self._own = own() if self._own is None else self._own
-        if not (wrong := columns.implausible(self._own, self._terms.scale)):
+        if not (wrong := columns.implausible(self._own, self._terms.scale, self._terms.factors)):
             return
         raise ReleaseError(
             f"the units of {len(wrong)} feature(s) do not fit the scale {self._terms.scale or 'none'!r} of the study and "
@@ -71,14 +85,35 @@ class Admission:
         if journal is None:
             return
         self._run = _RunSoFar()
-        for entry in journal.entries():
+        repeats = self._terms is not None and self._terms.previous
+        entries = list(journal.entries())
+        times = _never_back(time_of(entry.get("time")) for entry in entries)
+        self._begin_period([time for time in times if time is not None])
+        for entry, time in zip(entries, times, strict=True):
             event, digest = entry.get("event"), str(entry.get("digest"))
             if event == AGREED:  # consent was given anew: a new run may begin
                 self._run = _RunSoFar()
-            if event == ASKED:
+            if event == ASKED and (not repeats or entry.get("run", "") == self._name):
                 self._run.add(entry.get("place"), digest, entry.get("shared", {}))
             if event == ASKED or (event == LEFT and entry.get("reply") != tag_of(Failure)):
-                self._remember(str(entry.get("request")), digest, entry.get("sets", 1))
+                tag, n_sets = str(entry.get("request")), entry.get("sets", 1)
+                self._ever.add(tag, digest, n_sets)
+                if self._is_now(time):
+                    self._asked.add(tag, digest, n_sets)
+
+    def _begin_period(self, times: Sequence[datetime]) -> None:
+        """Forget what was asked in an earlier period. A clock that was set back stays in the latest period there was."""
+        length = self._policy.max_rounds_per
+        if length is None:
+            return
+        period = period_of(max([self._clock(), *times]), length)
+        if period != self._period:
+            self._period, self._asked = period, _Asked()
+
+    def _is_now(self, time: datetime | None) -> bool:
+        """Whether an entry counts in this period; one without a time does."""
+        length = self._policy.max_rounds_per
+        return length is None or time is None or period_of(time, length) == self._period
 
     def _check_terms(self, request: Request, terms: StudyTerms, journal: LockedJournal | None) -> None:
         digest = digest_of(request)
@@ -96,36 +131,76 @@ class Admission:
         """Count a request, unless the same was asked before."""
         tag, digest, terms = tag_of(request), digest_of(request), self._terms
         place, shared = (None, {}) if terms is None else (request.place(terms), dict(request.shared(terms)))
-        if digest in self._asked.setdefault(tag, set()) and self._run.knows(place, digest):
+        if journal is None:
+            self._begin_period([])
+        if self._ever.knows(tag, digest) and self._run.knows(place, digest):
             return
-        if digest not in self._asked[tag] and self._policy.max_rounds is not None:
+        if not self._ever.knows(tag, digest) and self._policy.max_rounds is not None:
             self._check_number(request, self._policy.max_rounds)
-        self._remember(tag, digest, request.n_sets)
+        for asked in (self._asked, self._ever):
+            asked.add(tag, digest, request.n_sets)
         self._run.add(place, digest, shared)
         if journal is not None:
             entry = {"event": ASKED, "request": tag, "digest": digest, "sets": request.n_sets}
-            journal.append(entry | ({} if terms is None else {"place": place, "shared": shared}))
-
-    def _remember(self, tag: str, digest: str, n_sets: int) -> None:
-        self._asked.setdefault(tag, set()).add(digest)
-        if n_sets != 1:
-            self._trials.add(digest)
+            if terms is not None:
+                entry |= {"place": place, "shared": shared} | ({"run": self._name} if terms.previous else {})
+            journal.append(entry)
 
     def _check_number(self, request: Request, max_rounds: int) -> None:
+        length, in_all = self._policy.max_rounds_per, self._policy.max_rounds_in_all
+        when = "in this study" if length is None else f"in this study this {length} ({self._period}, UTC)"
+        hint = "max_rounds" if length is None else f"max_rounds, or wait for the next {length}"
+        self._check_limit(request, self._asked, max_rounds, when, hint)
+        if length is not None:
+            self._check_limit(
+                request, self._ever, in_all, "in this study, in all periods together", "max_rounds_in_all"
+            )
+
+    def _check_limit(self, request: Request, asked: _Asked, max_rounds: int, when: str, hint: str) -> None:
+        """Raise a ReleaseError if there were as many requests of this kind as a limit allows."""
         tag = tag_of(request)
         trials = max(max_rounds // 2, _FEWEST_REQUESTS)  # each contains as many sums as several rounds
-        if request.n_sets > 1 and len(self._trials) >= trials:
+        if request.n_sets > 1 and len(asked.trials) >= trials:
             raise ReleaseError(
-                f"{trials} rounds with several sets of centroids were answered in this study, as many as the release "
-                "policy of this participant allows: half of all rounds. Hint: max_rounds, or n_rivals=0."
+                f"{trials} rounds with several sets of centroids were answered {when}, as many as the release "
+                f"policy of this participant allows: half of all rounds. Hint: {hint}, or n_rivals=0."
             )
         most = max_rounds if request.is_round else max(max_rounds, _FEWEST_REQUESTS)
-        if len(self._asked[tag]) >= most:
+        if asked.number(tag) >= most:
             kind = "rounds" if request.is_round else f"requests {tag}"
             raise ReleaseError(
-                f"{most} {kind} were answered in this study, as many as the release policy of this participant allows. "
-                "Hint: max_rounds."
+                f"{most} {kind} were answered {when}, as many as the release policy of this participant allows. "
+                f"Hint: {hint}."
             )
+
+
+def _never_back(times: Iterable[datetime | None]) -> list[datetime | None]:
+    """Return the time of each entry, or that of the latest one before it: a clock that was set back opens no period."""
+    result: list[datetime | None] = []
+    latest: datetime | None = None
+    for time in times:
+        latest = time if latest is None or (time is not None and time > latest) else latest
+        result.append(None if time is None else latest)
+    return result
+
+
+class _Asked:
+    """The different requests that were asked, by kind, and those of them with several sets of centroids."""
+
+    def __init__(self) -> None:
+        self._digests: dict[str, set[str]] = {}
+        self.trials: set[str] = set()
+
+    def add(self, tag: str, digest: str, n_sets: int) -> None:
+        self._digests.setdefault(tag, set()).add(digest)
+        if n_sets != 1:
+            self.trials.add(digest)
+
+    def knows(self, tag: str, digest: str) -> bool:
+        return digest in self._digests.get(tag, set())
+
+    def number(self, tag: str) -> int:
+        return len(self._digests.get(tag, set()))
 
 
 class _RunSoFar:

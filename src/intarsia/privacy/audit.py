@@ -82,7 +82,8 @@ class Audit:
             if whole is not None:
                 numbers = {key: each.atoms for key, each in atoms.by_key.items()}
                 numbers[ROWS] = of_rows.partition.atoms
-                means = atom_means(rows, self._told(numbers, rows.names, levels), self.fewest)
+                numbered = self._told(numbers, rows.names, levels)
+                means = atom_means(rows, numbered, self.fewest, spread=whole.by_spread)
                 of_rows = of_rows._replace(labels=of_rows.by_means(whole.of(means), convex=whole.convex))
             parts = {key: split(each, of_rows.labels, self.fewest) for key, each in atoms.by_key.items() if key != ROWS}
             parts[ROWS] = of_rows

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from intarsia.exceptions import ReleaseError, SettingError
+from intarsia.exceptions import ReleaseError, SettingError, install
 
 Integers = npt.NDArray[np.int64]
 SUPPORTED = "0.16."
-_HINT = "Hint: pip install 'intarsia[private]'."
+_HINT = install("private")
 LARGEST_SCALE = 2.0**54  # noise beyond 128 scales, 2⁶¹, has a probability below exp(-8000)
 _LARGEST = 1 << 62  # of a noisy sum
 _LARGEST_EPSILON = 1000.0

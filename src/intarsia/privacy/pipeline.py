@@ -56,12 +56,13 @@ class Pipeline:
         steps: Sequence[Step] | None = None,
         terms: StudyTerms | None = None,
         record: Record | None = None,
+        run: str = "",
     ) -> None:
         self.policy, self.record = policy, record
         self.suppression = Suppression(policy)
         self._steps = STEPS if steps is None else steps
         self._journal = journal
-        self._admission = Admission(policy, journal, terms)
+        self._admission = Admission(policy, journal, terms, run)
         self.check_units = self._admission.check_units
 
     def density(self, kind: str) -> str:

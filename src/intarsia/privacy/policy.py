@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from intarsia.exceptions import SettingError
+from intarsia.privacy.period import PERIODS
 from intarsia.protocol import MOST_SETS
 
 SMALL = ("merge", "withhold")
+_WHOLE = (
+    ("min_cluster_size", 1),
+    ("round_counts_to", 1),
+    ("max_rounds", 0),
+    ("max_rivals", 0),
+    ("max_rounds_in_all", 0),
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,11 @@ class ReleasePolicy:
     max_rounds : int or None
         The largest number of rounds that are answered in one study; None for any number. The same limit, but at least 5,
         applies to different requests for local clusters and for labels.
+    max_rounds_per : {"day", "week", "month", "quarter", "year"} or None
+        The calendar period (UTC) in which ``max_rounds`` rounds are answered, for studies that are repeated. None: in all
+        runs of a study together.
+    max_rounds_in_all : int
+        With ``max_rounds_per``: the largest number of rounds over all periods.
     max_rivals : int
         The largest number of alternative sets of centroids that one round may ask about; 0 refuses them.
     allow_crosswise : bool
@@ -48,6 +61,8 @@ class ReleasePolicy:
     allow_discrete: bool = False
     allow_any_covariance: bool = False
     max_rounds: int | None = 20
+    max_rounds_per: str | None = None
+    max_rounds_in_all: int = 120
     max_rivals: int = MOST_SETS - 1
     allow_crosswise: bool = True
 
@@ -57,7 +72,7 @@ class ReleasePolicy:
         return self.min_cluster_size > 1 or self.round_counts_to > 1
 
     def __post_init__(self) -> None:
-        for name, least in (("min_cluster_size", 1), ("round_counts_to", 1), ("max_rounds", 0), ("max_rivals", 0)):
+        for name, least in _WHOLE:
             value = getattr(self, name)
             if value is None and name == "max_rounds":
                 continue
@@ -68,6 +83,10 @@ class ReleasePolicy:
                 "round_counts_to must not be above min_cluster_size: all rows of a cluster would be rounded away. "
                 f"Got {self.round_counts_to} and {self.min_cluster_size}."
             )
+        if self.max_rounds_per is not None and self.max_rounds_per not in PERIODS:
+            raise SettingError(f"max_rounds_per must be one of {PERIODS}. Got {self.max_rounds_per!r} instead.")
+        if self.max_rounds_per is not None and self.max_rounds is None:
+            raise SettingError("max_rounds_per needs a number of rounds: max_rounds must not be 'any'.")
         if self.small not in SMALL:
             raise SettingError(f"small must be one of {SMALL}. Got {self.small!r} instead.")
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
 from intarsia.coordinator.contract import Step
+from intarsia.coordinator.finishing import with_tails
 from intarsia.coordinator.gather import check_senders, replies_of
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.private.declared import DifferentialPrivacy
@@ -113,6 +114,7 @@ class PrivateAlgorithm:
             halves=False,
             n_proxies=0,
             stability=False,
+            tails=False,
         )
 
     def start(self, participants: Sequence[str]) -> Step:
@@ -134,7 +136,9 @@ class PrivateAlgorithm:
                 names = tuple(run.sketches)
                 check_senders(replies, names)
                 replies_of(LabelsKept, replies, names)
-                return Step(result=with_sizes(run.outcome, run.counts, run.spent, self.privacy, run.errors))
+                return Step(
+                    result=with_sizes(with_tails(run.outcome, {}), run.counts, run.spent, self.privacy, run.errors)
+                )
 
     def _sketched(self, sketches: Mapping[str, Sketched], asked: Sequence[str]) -> Step:
         """Run the other algorithm on synthetic tables. Who sent no sketch takes no part."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from intarsia.protocol.catalogue import decode_reply, decode_request, phase_of
 from intarsia.protocol.checks import MOST_JOINT_LEVELS
+from intarsia.protocol.columns import AskColumns, ColumnKinds
 from intarsia.protocol.densities import DensityMessage
 from intarsia.protocol.describe import Describe, Description
 from intarsia.protocol.failure import Failure
+from intarsia.protocol.keep_model import KeepModel, ModelKept
 from intarsia.protocol.label import Assign, Label, Labelled
 from intarsia.protocol.parts import Centres, Columns, Gaussians, Moments
 from intarsia.protocol.private import AskSketch, AskSums, KeepLabels, LabelsKept, NoisySums, Sketched
 from intarsia.protocol.refine import MOST_SETS, Refine, Refined, Refinement
+from intarsia.protocol.repeat import CountMoves, LabelBefore, Moves
 from intarsia.protocol.secure import (
     AskKeys,
     AskMasked,
@@ -31,6 +34,7 @@ __all__ = [
     "MOST_LOCAL_CLUSTERS",
     "MOST_SETS",
     "Array",
+    "AskColumns",
     "AskKeys",
     "AskMasked",
     "AskShares",
@@ -39,7 +43,9 @@ __all__ = [
     "AskUnmask",
     "Assign",
     "Centres",
+    "ColumnKinds",
     "Columns",
+    "CountMoves",
     "DensityMessage",
     "Describe",
     "Description",
@@ -47,8 +53,10 @@ __all__ = [
     "Failure",
     "Gaussians",
     "KeepLabels",
+    "KeepModel",
     "Keys",
     "Label",
+    "LabelBefore",
     "Labelled",
     "LabelsKept",
     "LocalStability",
@@ -56,7 +64,9 @@ __all__ = [
     "Masked",
     "MeasureStability",
     "Message",
+    "ModelKept",
     "Moments",
+    "Moves",
     "NoisySums",
     "Refine",
     "Refined",

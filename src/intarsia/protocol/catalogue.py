@@ -13,12 +13,15 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import numpy as np
 
 from intarsia.protocol.checks import MOST_ROWS
+from intarsia.protocol.columns import COLUMNS
 from intarsia.protocol.describe import DESCRIBE
 from intarsia.protocol.facts import ITSELF, Fact
 from intarsia.protocol.failure import Failure
+from intarsia.protocol.keep_model import KEEP_MODEL
 from intarsia.protocol.label import ASSIGN, LABEL
 from intarsia.protocol.private import KEEP_LABELS, SKETCH, SUMS
 from intarsia.protocol.refine import REFINE
+from intarsia.protocol.repeat import COUNT_MOVES, LABEL_BEFORE
 from intarsia.protocol.secure import KEYS, MASKED, SHARES, UNMASK
 from intarsia.protocol.stability import STABILITY
 from intarsia.protocol.summarize import SUMMARIZE
@@ -26,7 +29,8 @@ from intarsia.protocol.wire import Exchange, Message, Part, Reply, Request, deco
 
 _NUMBER = 8  # bytes
 _EXCHANGES = [
-    *(DESCRIBE, SUMMARIZE, REFINE, LABEL, ASSIGN, STABILITY),
+    COLUMNS,
+    *(DESCRIBE, SUMMARIZE, LABEL_BEFORE, REFINE, LABEL, COUNT_MOVES, ASSIGN, STABILITY, KEEP_MODEL),
     *(SKETCH, SUMS, KEEP_LABELS),
     *(KEYS, SHARES, MASKED, UNMASK),
 ]

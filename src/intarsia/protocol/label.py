@@ -7,6 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
+from intarsia.core.tails import N_BINS
 from intarsia.exceptions import ProtocolError
 from intarsia.protocol.checks import MOST_ROWS, are_sizes, check_centroids, check_values, is_bounded, require
 from intarsia.protocol.facts import Fact, count
@@ -26,10 +27,13 @@ class Label(Request, frozen=True, tag="query.label"):
     ] = None
     columns: CommonColumns = None
     spread: Annotated[bool, Fact("whether the reply also has counts and squares of values around the centroids")] = True
+    tails: Annotated[bool, Fact("whether the reply also counts rows by their distance to the nearest centroid")] = False
 
     def departures(self, terms: StudyTerms) -> Iterator[str]:
         """There must be K finite centroids, and Gaussians only in a study that labels by them."""
         yield from self.centres.departures(terms)
+        if self.tails:
+            yield from terms.departing(tails=True)
         if self.gaussians is not None and terms.labels_by != LIKELIEST:
             yield departure("labels_by", LIKELIEST, terms.labels_by)
 
@@ -76,6 +80,7 @@ class Labelled(Reply, frozen=True, tag="reply.labelled"):
         Array | None, Fact("sum of squared deviations of these values from the centroid", rows="counts")
     ] = None
 
+    tails: Annotated[Array | None, count("rows by nearest centroid and distance to it, beyond a few marks")] = None
     audited: Annotated[
         int, Fact("smallest number of rows in any group whose sums follow from all that was told; 1: not audited")
     ] = 1
@@ -98,6 +103,9 @@ class Labelled(Reply, frozen=True, tag="reply.labelled"):
         require(fits, f"there must be {n_clusters} sizes, and not more rows in clusters than in all")
         if self.counts is not None:
             check_values(self.counts, n_rows)
+        if self.tails is not None:
+            fits = self.tails.shape == (n_clusters, N_BINS) and are_sizes(self.tails.ravel(), n_rows)
+            require(fits, f"rows must be counted in {N_BINS} bins for each cluster, and not more than there are")
 
     def spread(self, n_clusters: int, n_features: int) -> tuple[Array, Array]:
         """Return counts and sums of squares, which must be there for each cluster and feature."""

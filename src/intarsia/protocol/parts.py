@@ -12,13 +12,14 @@ import numpy as np
 from intarsia.core.distances import LARGEST
 from intarsia.core.features import indicators
 from intarsia.core.mixture import FARTHEST, SMALLEST
-from intarsia.core.units import MISMATCH, QUANTILES, SCALES
+from intarsia.core.units import MISMATCH, QUANTILES, SCALES, factors_of_features
 from intarsia.protocol.checks import MOST_JOINT_LEVELS, is_bounded, require
 from intarsia.protocol.facts import ALLOW_EXTREMES, Fact, Need, count, single_value
 from intarsia.protocol.terms import StudyTerms
 from intarsia.protocol.wire import Array, Part, pack_array
 
 MOST_APART = 1e6  # times that common units may differ from the deviation of a participant's own column
+LARGEST_FACTOR = 1e6  # of a column with a weight
 MOST_CENTRES = 1000  # in one request: every row is compared with each
 _MOST_DISTANCES = 1 << 30  # from rows to centroids, in memory at the same time
 _NEED_EXTREMES = ("minmax", "robust")
@@ -49,18 +50,24 @@ class Columns(Part, frozen=True):
         """Whether rows stay as they are: no categories, and the units of the table."""
         return not self.levels and bool((self.shift == 0).all() and (self.scale == 1).all())
 
-    def implausible(self, own: Mapping[str, tuple[float, float]], scale: str | None) -> list[str]:
+    def implausible(
+        self, own: Mapping[str, tuple[float, float]], scale: str | None, factors: Mapping[str, float] | None = None
+    ) -> list[str]:
         """Return the features whose units cannot follow from a table with these means and deviations of numeric columns.
 
         Common units are those of all participants together, so they may differ from a participant's own; but not by more
-        than ``MOST_APART`` times. A feature that varies nowhere keeps its units, and so do all if ``scale`` is None.
+        than ``MOST_APART`` times. A feature that varies nowhere keeps its units, and so do all if ``scale`` is None. The
+        units of columns with a weight are divided by exactly the ``factors`` of the study.
         """
         names = sorted((*own, *indicators(self.levels)))
+        each = factors_of_features(names, self.levels, factors or {}).tolist()
         return [
             name
-            for name, shift, unit in zip(names, self.shift.tolist(), self.scale.tolist(), strict=True)
+            for name, shift, unit, factor in zip(names, self.shift.tolist(), self.scale.tolist(), each, strict=True)
             if not (
-                _is_indicator_unit(shift, unit) if name not in own else _is_plausible(shift, unit, *own[name], scale)
+                _is_indicator_unit(shift, unit, factor)
+                if name not in own
+                else _is_plausible(shift, unit, factor, *own[name], scale)
             )
         ]
 
@@ -77,13 +84,14 @@ class Columns(Part, frozen=True):
         require(n_levels <= MOST_JOINT_LEVELS, f"a column must have at most {MOST_JOINT_LEVELS} levels")
 
 
-def _is_indicator_unit(shift: float, unit: float) -> bool:
-    return (shift, unit) == (0.0, MISMATCH)
+def _is_indicator_unit(shift: float, unit: float, factor: float) -> bool:
+    return (shift, unit) == (0.0, MISMATCH / factor)
 
 
-def _is_plausible(shift: float, unit: float, mean: float, deviation: float, scale: str | None) -> bool:
-    if (shift, unit) == (0.0, 1.0) or scale is None:
-        return (shift, unit) == (0.0, 1.0)
+def _is_plausible(shift: float, unit: float, factor: float, mean: float, deviation: float, scale: str | None) -> bool:
+    if (shift, unit) == (0.0, 1.0 / factor) or scale is None:
+        return (shift, unit) == (0.0, 1.0 / factor)
+    unit *= factor
     fits = deviation == 0 or deviation / MOST_APART <= unit <= deviation * MOST_APART
     return fits and abs(shift - mean) <= MOST_APART * max(unit, deviation)
 
@@ -209,6 +217,12 @@ def key_of_centres(centres: Centres) -> str:
     """Return a short text by which the same centroids are recognised."""
     parts = (centres.values, centres.known, centres.low, centres.high)
     return sha256(b"".join(sha256(pack_array(part).data).digest() for part in parts)).hexdigest()[:16]
+
+
+def check_factors(factors: Mapping[str, float]) -> None:
+    """What differences of columns are multiplied by must be positive and within bounds."""
+    fits = all(1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR for factor in factors.values())
+    require(fits, f"factors of columns must be from {1 / LARGEST_FACTOR:g} to {LARGEST_FACTOR:g}")
 
 
 def check_scale(scale: str | None) -> None:

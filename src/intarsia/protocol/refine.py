@@ -92,6 +92,12 @@ class Refined(Part, frozen=True):
         require(0 <= self.misfit < np.inf, "the misfit must be a finite sum of squares")
         check_centroids(self.values, self.counts, self.sizes)
 
+    def weighted(self, weight: float) -> Self:
+        """Return the centroids with counts and a misfit in which each row counts so much."""
+        if weight == 1.0:
+            return self
+        return type(self)(self.values, self.counts * weight, self.sizes, self.misfit * weight)
+
     def check_shape(self, shape: tuple[int, int]) -> None:
         """The centroids must be as many, over as many features, as were sent."""
         require(self.values.shape == shape, "there must be as many centroids, over as many features, as were sent")

@@ -23,7 +23,7 @@ from intarsia.protocol.checks import (
 )
 from intarsia.protocol.densities import DensityMessage, fewest_rows, problem_of
 from intarsia.protocol.facts import ALLOW_DISCRETE, ALLOW_EXTREMES, Fact, Need, count, single_value
-from intarsia.protocol.parts import CommonColumns, CommonMoments, check_scale, key_of, needs_of_scale
+from intarsia.protocol.parts import CommonColumns, CommonMoments, check_factors, check_scale, key_of, needs_of_scale
 from intarsia.protocol.terms import SILHOUETTE, LocalNumber, StudyTerms, departure
 from intarsia.protocol.wire import Array, Exchange, Reply, Request
 
@@ -51,6 +51,9 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
     max_local_clusters: Annotated[int, Fact("largest number of local clusters to try")]
     columns: CommonColumns = None
     scale: Annotated[str | None, Fact("units to cluster in")] = None
+    factors: Annotated[
+        dict[str, float] | None, Fact("columns with a weight, and what their differences are multiplied by")
+    ] = None
     density: Annotated[str | None, Fact("which density to fit to each local cluster")] = None
     shrink: Annotated[bool, Fact("whether variances and correlations of densities are shrunk")] = True
     bounding_boxes: Annotated[bool, Fact("whether bounding boxes are asked for")] = False
@@ -63,6 +66,7 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
         require(self.density is None or self.density in density_names(), f"density must be one of {density_names()}")
         require(self.seed >= 0, "seed must be at least 0")
         require(self.n_proxies >= 0, "n_proxies must be at least 0")
+        check_factors(self.factors or {})
         alone = self.density is None and not self.bounding_boxes
         require(alone or not self.halves, "halves of local clusters have no densities and no bounding boxes")
         if isinstance(self.n_local_clusters, int):
@@ -103,6 +107,9 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
         scale = None if terms.in_rounds else terms.scale
         if self.scale != scale:
             yield departure("scale", self.scale or "none", scale or "none")
+        factors = None if terms.in_rounds else terms.factors  # in rounds, common units have them
+        if self.factors != factors:
+            yield departure("factors", self.factors or "none", factors or "none")
         if self.halves and not (terms.halves and self.n_clusters is not None):
             yield departure("halves", self.halves, agreed=False)
         if self.columns is not None and not terms.in_rounds:
@@ -113,10 +120,10 @@ class Summarize(Request, frozen=True, tag="query.summarize"):
         return "summary" if self.n_clusters is not None else "summary without K"
 
     def shared(self, terms: StudyTerms) -> Mapping[str, int | str]:
-        """K, once it is known, units and levels are the same in all requests."""
+        """K, once it is known, units and levels are the same in all requests; a previous model may have another K."""
         if not terms.in_rounds:
             return {}
-        number = {} if self.n_clusters is None else {"n_clusters": self.n_clusters}
+        number = {} if self.n_clusters is None or terms.previous else {"n_clusters": self.n_clusters}
         return {**number, "columns": key_of(self.columns)}
 
 

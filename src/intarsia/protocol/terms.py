@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
@@ -13,6 +13,7 @@ FEDERATED, ONE_SHOT = "federated", "one_shot"
 NEAREST, LIKELIEST, GROUPED = "nearest centroid", "likeliest Gaussian", "group of the local cluster"
 """How rows are labelled; participants that join late label by the nearest centroid where the others label by groups."""
 
+_IF_TRUE = {"previous", "feasibility", "share_model"}  # terms that are listed only then
 
 LocalNumber = int | Literal["silhouette"] | None
 """Number of local clusters: fixed, the one with the highest mean silhouette, or (None) as the participant chooses."""
@@ -34,6 +35,10 @@ class StudyTerms:
     ]
     max_local_clusters: Annotated[int, Fact("largest number of local clusters to try while K is unknown")]
     labels_by: Annotated[str, Fact("how rows are labelled, once")]
+    factors: Annotated[
+        Mapping[str, float] | None,
+        Fact("columns with a weight, and what their differences in common units are multiplied by; none: no weights"),
+    ] = None
     max_rounds: Annotated[int, Fact("largest number of rounds")] = 0
     n_rivals: Annotated[int, Fact("largest number of alternative sets of centroids in the first rounds")] = 0
     trial_rounds: Annotated[int, Fact("number of first rounds that may have alternative sets")] = 0
@@ -49,7 +54,16 @@ class StudyTerms:
     stability: Annotated[bool, Fact("whether the stability of each cluster is asked for, once, after the labels")] = (
         False
     )
-
+    previous: Annotated[
+        bool,
+        Fact("whether runs may start from an earlier model, and count the rows that changed cluster"),
+    ] = False
+    feasibility: Annotated[
+        bool, Fact("whether names and kinds of columns are told when asked for, before and between runs")
+    ] = False
+    tails: Annotated[
+        bool, Fact("whether rows are counted by their distance to the nearest centroid, with the labels")
+    ] = False
     privacy: Annotated[DifferentialPrivacy | None, Fact("differential privacy; none: replies have no noise")] = None
     noisy_rounds: Annotated[int, Fact("number of rounds with noise; in a private study there are no others")] = 0
     secure_sums: Annotated[
@@ -57,6 +71,13 @@ class StudyTerms:
     ] = False
     min_holders: Annotated[int, Fact("secure sums: number of holders below which a column is in no sum")] = 0
     needed: Annotated[int, Fact("secure sums: number of participants without which a total is not opened")] = 0
+    share_model: Annotated[
+        bool,
+        Fact(
+            "whether each participant gets a copy of the public model at the end: centroids and sizes of all clusters, "
+            "over the columns of all participants"
+        ),
+    ] = False
 
     @property
     def in_rounds(self) -> bool:
@@ -65,7 +86,10 @@ class StudyTerms:
 
     def listed(self) -> dict[str, Any]:
         """Return all terms by name, as forms and files show them."""
-        return {field.name: _shown(field.name, getattr(self, field.name)) for field in fields(self)}
+        known = (  # forms of older versions lack some
+            field.name for field in fields(self) if field.name not in _IF_TRUE or getattr(self, field.name)
+        )
+        return {name: _shown(name, getattr(self, name)) for name in known}
 
     def departing(self, **asked: Any) -> Iterator[str]:
         """Yield, for each setting that differs from the terms, what was asked and what the study says."""

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from intarsia.results.choices import ConsideredNumber
-from intarsia.results.outcome import Exchange, RoundInfo, Sent, Suppressed
+from intarsia.results.outcome import Exchange, RoundInfo, Sent, Suppressed, called
 from intarsia.results.profiles import Separation
+from intarsia.results.repeat import Repeat
 from intarsia.results.stability import Stability
 
 Matrix = tuple[tuple[float | None, ...], ...]
@@ -37,7 +38,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Participant:
-    """One participant. ``filled`` is the share of values that are not missing in its columns."""
+    """One participant. ``filled`` is the share of values that are not missing in its columns.
+
+    ``weight`` is its share of the weighted rows behind the centroids.
+    """
 
     name: str
     rows: int
@@ -48,6 +52,7 @@ class Participant:
     seconds: float
     bytes_in: int
     bytes_out: int
+    weight: float | None = None
 
 
 @dataclass(frozen=True)
@@ -75,13 +80,24 @@ class Shared:
 
 @dataclass(frozen=True)
 class Cluster:
-    """One global cluster: its rows, in all and by participant, and the features that separate it best from the others."""
+    """One global cluster: its rows, in all and by participant, and the features that separate it best from the others.
+
+    ``weights`` are the shares of the participants in the weighted rows behind its centroid.
+    ``name`` is what a user called it.
+    """
 
     number: int
     rows: int
     share: float
     rows_of: tuple[int, ...]
     separating: tuple[Separation, ...]
+    weights: tuple[float | None, ...] = ()
+    name: str | None = None
+
+    @property
+    def called(self) -> str:
+        """What a text calls the cluster."""
+        return called(self.number, self.name)
 
 
 @dataclass(frozen=True)
@@ -208,6 +224,8 @@ class ReportData:
     methods: str
     references: tuple[str, ...]
     privacy: Privacy | None = None
+    repeat: Repeat | None = None
+    format: int = 1  # raised when a field is removed or gets another meaning; ``intarsia schema report`` has the fields
     secure: bool = False  # sums were told under masks, so that they are known as totals only
 
     def to_json(self) -> str:

@@ -25,7 +25,7 @@ def unconnected_clusters(outcome: Outcome) -> list[int]:
 def unseen(outcome: Outcome) -> dict[int, tuple[str, ...]]:
     """By cluster, the features that its centroid does not know."""
     seen, names = outcome.model.centroids.seen, np.array(outcome.model.space.names)
-    return {k: tuple(names[~row].tolist()) for k, row in enumerate(seen) if not row.all()}
+    return {k: tuple(names[~row].tolist()) for k, row in enumerate(seen) if row.any() and not row.all()}
 
 
 def nearest_other(outcome: Outcome) -> FloatArray:

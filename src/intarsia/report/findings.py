@@ -17,8 +17,10 @@ from intarsia.report.diagnostics import (
     unconnected_clusters,
     unseen,
 )
+from intarsia.report.influence import findings_of_influence
 from intarsia.report.methods import findings_of_method
 from intarsia.report.private import findings_of_privacy
+from intarsia.report.repeat import findings_of_repeat
 from intarsia.report.replies import findings_of_replies
 from intarsia.report.secure import findings_of_sums
 from intarsia.report.stability import findings_of_stability
@@ -61,8 +63,10 @@ def findings_of(
         _clarity(outcome, assumptions, participants),
         *_structure(outcome, assumptions),
         *findings_of_choices(outcome),
+        *findings_of_repeat(outcome),
         *findings_of_stability(outcome),
         *(findings_of_method(outcome) if several else ()),
+        *(findings_of_influence(outcome, run) if several else ()),
         *findings_of_privacy(outcome),
         *findings_of_sums(outcome),
         *(_about_rows(outcome, participants, columns, releases, run) if outcome.privacy is None else ()),
@@ -181,7 +185,7 @@ def _coverage(outcome: Outcome) -> Finding:
         about,
         State.BAD if most > n_features / 2 else State.CAUTION,
         f"In {len(unmeasured)} of {len(outcome.model.centroids)} clusters no participant measured some features, at most "
-        f"{most} of {n_features} (cluster {worst}: {quote(unmeasured[worst])}).",
+        f"{most} of {n_features} ({outcome.model.called(worst)}: {quote(unmeasured[worst])}).",
         "Do not compare clusters by these features.",
     )
 
@@ -197,7 +201,7 @@ def _agreement(outcome: Outcome, assumptions: AssumptionReport) -> Finding:
     worst = int(np.nanargmax(ratio))
     seen = (
         f"The distance of local versions from their common centre is at most {ratio[worst]:.0%} of that to the next cluster "
-        f"(cluster {worst})."
+        f"({outcome.model.called(worst)})."
     )
     if ratio[worst] < CLOSE:
         return Finding(about, State.GOOD, seen)
@@ -271,6 +275,10 @@ def _convergence(outcome: Outcome, run: RunRecord) -> Finding:
             State.CAUTION,
             f"{labelled_by(outcome, run)} {_UNCORRECTED}",
             "If more exchanges are possible, the federated method corrects local mistakes.",
+        )
+    if not outcome.rounds and outcome.repeat is not None and outcome.converged:
+        return Finding(
+            about, State.GOOD, "No round was needed: the clusters of the previous model fit these rows as before."
         )
     if not outcome.rounds:
         return Finding(

@@ -68,7 +68,7 @@ def _errors(outcome: Outcome, account: PrivacyAccount) -> Iterator[Finding]:
     worst = float(ratio[k, m])
     seen = (
         f"The noise of the last round moved centroids by at most about {worst:.2g} standard deviations of all rows "
-        f"({model.space.names[m]} of cluster {k})."
+        f"({model.space.names[m]} of {model.called(int(k))})."
     )
     if unknown:
         seen += f" {counted(unknown, 'cluster')} had too few rows for a round to move all of their centroids."

@@ -14,11 +14,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from intarsia._version import __version__
-from intarsia.exceptions import SettingError
+from intarsia.exceptions import SettingError, install
 from intarsia.protocol.catalogue import SUPPRESSED, words_of
 from intarsia.report.data import Cluster, Release, ReportData, State
 from intarsia.report.words import FEW_ROWS, rounded
 from intarsia.results.outcome import Sent
+from intarsia.results.repeat import words_of as words_of_change
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -34,6 +35,7 @@ SECTIONS = (
     ("left", "What left each participant"),
     ("settings", "Methods and settings"),
 )
+MOST_HEAVY = 20  # participants in the table of shares
 MUCH = 500_000  # characters of data from which on they are compressed; some browsers cannot decompress
 _WORST_FIRST = (State.BAD, State.CAUTION, State.GOOD)
 
@@ -46,7 +48,7 @@ def render(data: ReportData) -> str:
         from intarsia.report.charts import COLOURS, charts_of
     except ImportError as error:
         raise SettingError(
-            f"a report needs jinja2 and plotly; {error.name} is not installed. Hint: pip install 'intarsia[report]'."
+            f"a report needs jinja2 and plotly; {error.name} is not installed. {install('report')}"
         ) from None
     loader = PackageLoader("intarsia.report", "templates")
     environment = Environment(
@@ -64,20 +66,23 @@ def render(data: ReportData) -> str:
             {"name": c.name, "title": c.title, "caption": c.caption, "height": c.figure.layout.height} for c in charts
         ],
         colours=COLOURS,
+        heaviest=sorted(enumerate(data.participants), key=lambda each: -(each[1].weight or 0.0))[:MOST_HEAVY],
+        percent=_percent,
         widths=_width,
         rounded=rounded,
         spread=dict(zip(data.profiles.features, data.profiles.overall, strict=True)),
         few=FEW_ROWS,
         suppressed_words=SUPPRESSED,
+        repeat_words=words_of_change,
         releases=[
             ("reply", "What participants sent", list(_by_message(data, "reply."))),
             ("query", "What participants were sent", list(_by_message(data, "query."))),
         ],
         payload=_for_script(_payload(data, charts)),
         library=_library(),
-        scripts=f"{_hash(_template('report.js'))} {_hash(_library_source())}",
-        css=_template("report.css"),
-        script=_template("report.js"),
+        scripts=f"{_hash(template('report.js'))} {_hash(_library_source())}",
+        css=template("report.css"),
+        script=template("report.js"),
     )
 
 
@@ -100,6 +105,10 @@ def in_notebook(data: ReportData) -> str:
         f'<iframe srcdoc="{page}" style="width:100%;height:720px;border:1px solid #d8dde3;border-radius:6px" '
         'sandbox="allow-scripts allow-modals" title="Intarsia: report of a clustering"></iframe>'
     )
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"
 
 
 def _width(difference: float, cluster: Cluster) -> float:
@@ -167,5 +176,6 @@ def _hash(script: str) -> Markup:
 
 
 @cache
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """Return a file that pages are made of: a style or a script."""
     return (files("intarsia.report") / "templates" / name).read_text(encoding="utf-8")

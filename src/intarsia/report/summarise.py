@@ -32,6 +32,7 @@ from intarsia.report.layout import flat_layout, quick_distances, rough_layout
 from intarsia.report.private import privacy_of
 from intarsia.report.words import FEW_ROWS, headline_of, methods_of, references_of, title_of
 from intarsia.results.assumptions import AssumptionReport
+from intarsia.results.influence import shares, shares_by_cluster
 from intarsia.results.outcome import Outcome, RunRecord, Sent
 from intarsia.results.profiles import Covered, Separation, coverage_of, separations
 
@@ -55,8 +56,7 @@ def summarise(
     covered = coverage_of(outcome, tuple(names), {name: name for name in outcome.participants})
     shown = outcome.model.centroids.seen & (outcome.model.centroids.counts >= fewest)
     clusters = _clusters(outcome, tuple(names), sizes, shown)
-    columns = _columns(outcome, covered)
-    participants = tuple(_participants(outcome, covered, sizes, run))
+    columns, participants = _columns(outcome, covered), tuple(_participants(outcome, covered, sizes, run))
     points, kept = _points(outcome, assumptions)
     releases, bridges = _releases(run.sent), tuple(_bridges(outcome))
     said = ReportData(
@@ -90,6 +90,7 @@ def summarise(
         methods=methods_of(outcome, participants, columns, run),
         references=references_of(outcome),
         privacy=privacy_of(outcome.privacy),
+        repeat=outcome.repeat,
         secure=outcome.secure is not None,
     )
     return cleaned(said)  # a title may hold anything, too
@@ -122,6 +123,7 @@ def _participants(
         if not entry.absent:
             own.setdefault(entry.participant, []).append(entry)
     local_clusters = np.bincount(outcome.owner, minlength=len(outcome.participants))
+    weights = shares(outcome)
     for i, name in enumerate(outcome.participants):
         mine = own.get(name, [])
         cells, filled = sum(entry.rows for entry in mine), sum(entry.filled for entry in mine)
@@ -136,6 +138,7 @@ def _participants(
             seconds=sum(exchange.seconds.get(name, 0.0) for exchange in run.exchanges),
             bytes_in=sum(exchange.bytes_in.get(name, 0) for exchange in run.exchanges),
             bytes_out=sum(exchange.bytes_out.get(name, 0) for exchange in run.exchanges),
+            weight=_number(weights[i]),
         )
 
 
@@ -181,7 +184,7 @@ def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray, shown: 
         m = at[entry.feature]
         if shown[entry.cluster, m] and others[m] > 1 and len(found.setdefault(entry.cluster, [])) < TOP:
             found[entry.cluster].append(entry)
-    rows = outcome.total_sizes
+    rows, weights = outcome.total_sizes, shares_by_cluster(outcome)
     total = max(int(rows.sum()), 1)
     return tuple(
         Cluster(
@@ -190,6 +193,8 @@ def _clusters(outcome: Outcome, names: tuple[str, ...], sizes: IntArray, shown: 
             share=int(n) / total,
             rows_of=tuple(sizes[:, k].tolist()),
             separating=tuple(found.get(k, ())),
+            weights=tuple(map(_number, weights[:, k])),
+            name=outcome.model.named.get(k),
         )
         for k, n in enumerate(rows)
     )

@@ -11,8 +11,9 @@ from intarsia.core.grouping.aggregations import AGGREGATIONS
 from intarsia.core.grouping.linkages import FORCE, OF_MOMENTS, WORDS
 from intarsia.exceptions import SettingError, quote
 from intarsia.report.data import Cluster, Column, Participant
+from intarsia.report.influence import weighted
 from intarsia.results.assumptions import AssumptionReport
-from intarsia.results.outcome import Aggregation, Outcome, RunRecord
+from intarsia.results.outcome import Aggregation, Outcome, RunRecord, called
 from intarsia.results.profiles import Separation
 
 FEW_ROWS = 5  # behind a number that leaves a participant, or that the page shows
@@ -107,7 +108,7 @@ def _how_they_differ(clusters: Sequence[Cluster]) -> str:
     others = f", followed by {listed([entry.feature for entry in rest])}" if rest else ""
     apart = abs(first.mean - first.mean_of_others)
     return (
-        f"They differ most in {first.feature} (around {rounded(first.mean, apart)} in cluster {first.cluster}, "
+        f"They differ most in {first.feature} (around {rounded(first.mean, apart)} in {called(first.cluster, first.name)}, "
         f"{rounded(first.mean_of_others, apart)} in the others){others}."
     )
 
@@ -141,6 +142,17 @@ def _how_sure(outcome: Outcome, assumptions: AssumptionReport, run: RunRecord) -
     tie = not outcome.aggregation.overruled and outcome.aggregation.confidence < NEARLY_A_TIE
     but = ", but another grouping is nearly as good" if tie and not doubtful else ""
     return f"Local clusters of the participants were matched {by}{how}; {clear}{but}."
+
+
+def _who_joined(run: RunRecord) -> Iterator[str]:
+    """Say who joined the finished model, and on which day."""
+    for day in dict.fromkeys(started[:10] for started in run.joined.values()):
+        names = [name for name, started in run.joined.items() if started[:10] == day]
+        they = "its" if len(names) == 1 else "their"
+        yield (
+            f"On {day} {quote(names)} joined the finished clustering: centroids and labels of all others stayed, and {they} "
+            "other columns entered with the means of the nearest rows."
+        )
 
 
 def methods_of(outcome: Outcome, participants: Sequence[Participant], columns: Sequence[Column], run: RunRecord) -> str:
@@ -180,12 +192,14 @@ def _methods(
     if outcome.model.metric != "euclidean":
         metric = outcome.model.metric if isinstance(outcome.model.metric, str) else "own"
         yield f"Distances were {metric}."
+    yield from weighted(settings)
     if any(participant.filled < 1 for participant in participants):
         missing = settings.get("missing", "observed")
         yield _MISSING.get(
             missing if isinstance(missing, str) else "", "Missing values were treated as each participant chose."
         )
     yield labelled_by(outcome, run)
+    yield from _who_joined(run)
     software = ", ".join(f"{name} {run.versions[name]}" for name in ("numpy", "scikit-learn") if name in run.versions)
     yield f"Random seed {run.seed}{'; ' + software if software else ''}."
 
@@ -214,6 +228,8 @@ _MISSING = {
 
 def grouped_by(aggregation: Aggregation) -> str:
     """Return the aggregation method in words; of ``"paper"`` the branch that was taken, and why."""
+    if aggregation.method == "previous":
+        return "the nearest clusters of the previous model"
     method = AGGREGATIONS.get(aggregation.grouped_by)
     words = aggregation.grouped_by if method is None else method.words
     if aggregation.branch is None:

@@ -91,6 +91,9 @@ def check_assumptions(outcome: Outcome) -> AssumptionReport:
     off_centre = distances_to_group(local, groups, merge(outcome.local_centroids, groups, n_groups))
     clusters = []
     for g in range(n_groups):
+        if not (groups == g).any():  # gone since an earlier run: nothing is assumed of it
+            clusters.append(ClusterAssumptions(g, (), connected=True, complete=True, unseen_features=(), spread=0.0))
+            continue
         holders = np.unique(owner[groups == g])
         among = outcome.masks[holders]
         seen = outcome.local_centroids.seen[groups == g].any(axis=0)

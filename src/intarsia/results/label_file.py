@@ -1,4 +1,4 @@
-"""Labels as CSV: the columns of a result behind the names of the rows, written in parts so that large tables fit.
+"""Labels as CSV or Parquet: the columns of a result behind the names of the rows; CSV is written in parts.
 
 A spreadsheet would compute a text that begins with =, +, -, @, a tab or a carriage return. So every CSV file that we write
 has an apostrophe before such a text, as OWASP advises ("CSV injection"). Numbers, also those stored as text, stay as they
@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+
 from intarsia._files import write_atomically
+from intarsia.core.types import FloatArray, IntArray
 from intarsia.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -19,16 +22,55 @@ if TYPE_CHECKING:
 
     from intarsia.tables.open import Ids
 
+_PARQUET = (".parquet", ".pq")
 _LINES_AT_A_TIME = 1 << 20
 _FORMULA, _NUMBER = r"^'*[=+\-@\t\r]", r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
 def write_labels(path: Path, columns: Mapping[str, Any], ids: Ids | None = None) -> None:
-    """Write a CSV file of labels, which only its owner can read; the arguments are those of :func:`label_lines`."""
+    """Write labels to a file that only its owner can read: Parquet if it ends with .parquet, otherwise CSV.
+
+    The arguments are those of :func:`label_lines`.
+    """
 
     def write(file: IO[bytes]) -> None:
-        for k, frame in enumerate(_frames(columns, ids)):
+        if path.suffix.lower() in _PARQUET:
+            _write_parquet(file, columns, ids)
+            return
+        for k, frame in enumerate(map(without_formulas, _frames(columns, ids))):
             frame.write_csv(file, include_header=not k)
+
+    write_atomically(path, write, secret=True)
+
+
+def columns_of(labels: IntArray, names: Mapping[int, str], margins: FloatArray | None = None) -> dict[str, Any]:
+    """Return the columns of a file of labels: the names of clusters stand beside their numbers, where there are any."""
+    columns: dict[str, Any] = {"cluster": labels}
+    if names:
+        columns["name"] = np.array([names.get(k, "") for k in labels.tolist()])
+    return columns if margins is None else columns | {"margin": margins}
+
+
+def rename_labels(path: Path, names: Mapping[int, str]) -> None:
+    """Write the names of clusters into a file of labels; every other column stays as it stands there."""
+    import polars as pl
+
+    is_parquet = path.suffix.lower() in _PARQUET
+    frame = pl.read_parquet(path) if is_parquet else pl.read_csv(path, infer_schema=False)
+    if "cluster" not in frame.columns:
+        raise InputError(f"{path.name} has no column cluster: it is no file of labels.")
+    given = frame.select(pl.exclude("name"))
+    if names:
+        shown = columns_of(frame["cluster"].cast(pl.Int64).to_numpy(), names)["name"]
+        at = given.columns.index("cluster") + 1
+        column = pl.Series("name", shown, dtype=pl.String)
+        given = given.insert_column(at, column if is_parquet else without_formulas(column.to_frame()).to_series())
+
+    def write(file: IO[bytes]) -> None:
+        if is_parquet:
+            given.write_parquet(file)
+        else:
+            given.write_csv(file)
 
     write_atomically(path, write, secret=True)
 
@@ -43,7 +85,7 @@ def label_lines(columns: Mapping[str, Any], ids: Ids | None = None) -> Iterator[
     ids : Ids, optional
         What names the rows, in a column called "id". Default: their numbers from 0, in a column called "row".
     """
-    for k, frame in enumerate(_frames(columns, ids)):
+    for k, frame in enumerate(map(without_formulas, _frames(columns, ids))):
         yield frame.write_csv(include_header=not k).encode()
 
 
@@ -59,6 +101,19 @@ def without_formulas(frame: pl.DataFrame) -> pl.DataFrame:
     return frame
 
 
+def _write_parquet(file: IO[bytes], columns: Mapping[str, Any], ids: Ids | None) -> None:
+    import polars as pl
+    import pyarrow.parquet as pq
+
+    writer = None
+    for frame in _frames(columns, ids):
+        table = frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).to_arrow()
+        writer = pq.ParquetWriter(file, table.schema) if writer is None else writer
+        writer.write_table(table.cast(writer.schema))
+    if writer is not None:
+        writer.close()
+
+
 def _frames(columns: Mapping[str, Any], ids: Ids | None) -> Iterator[pl.DataFrame]:
     import polars as pl
 
@@ -71,7 +126,7 @@ def _frames(columns: Mapping[str, Any], ids: Ids | None) -> Iterator[pl.DataFram
                 f"there are more row names than the {n} rows with labels: the table has changed meanwhile."
             )
         frame = pl.DataFrame({"row" if ids is None else "id": names} | {k: v[start:end] for k, v in columns.items()})
-        yield without_formulas(frame)
+        yield frame
         start = end
     if start != n:
         raise InputError(f"there are names of {start} rows and labels of {n}: the table has changed meanwhile.")

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from intarsia.core.centroids import MaskedCentroids
-from intarsia.core.distances import LARGEST, Extent, Metric, nearest_centre
+from intarsia.core.distances import LARGEST, Extent, Metric, choose_centre, distances_by_width
 from intarsia.core.features import FeatureSpace
 from intarsia.core.grouping.agglomeration import MergeTree
-from intarsia.core.mixture import Mixture, likeliest, mixture_of
+from intarsia.core.mixture import Mixture, Spread, likeliest, mixture_from, spread_of
 from intarsia.core.odd_columns import OddColumn
+from intarsia.core.tails import is_none, thresholds
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.results.choices import ConsideredNumber
 from intarsia.results.privacy import PrivacyAccount
+from intarsia.results.repeat import Repeat
 from intarsia.results.secure import SecureTotals
 from intarsia.results.stability import Stability
 
 ROUND_KINDS = ("plain", "trial", "crosswise")
+LONGEST_NAME = 60  # characters in the name of a cluster
+
+
+def called(cluster: int, name: str | None) -> str:
+    """Return what a text calls a cluster.
+
+    >>> called(0, None), called(1, "mild")
+    ('cluster 0', 'cluster 1 (mild)')
+    """
+    return f"cluster {cluster} ({name})" if name else f"cluster {cluster}"
+
+
+def problem_of_names(names: Sequence[str], n_clusters: int) -> str | None:
+    """Return what is wrong with the names of clusters, one for each, empty for one without; None if all is right."""
+    given = [name for name in names if name]
+    if names and len(names) != n_clusters:
+        return "there must be one name for each cluster"
+    if not all(map(str.isprintable, given)):
+        return "names of clusters must be texts in one line"
+    if max(map(len, given), default=0) > LONGEST_NAME:
+        return f"names of clusters have at most {LONGEST_NAME} characters"
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +54,13 @@ class GlobalModel:
     Common units are (x − ``shift``) / ``scale``; ``units`` says how they were found ("standard", "minmax", "robust", None).
     ``extent`` is the range of all local centroids. ``variances`` and ``cells`` are, by cluster and feature, the variance of
     the values around the centroid in common units, and their number. With ``weights``, the clusters' shares of the rows, a
-    row belongs to the most likely Gaussian, not to the nearest centroid.
+    row belongs to the most likely Gaussian, not to the nearest centroid. The last ``n_joined`` features came with newcomers
+    to the finished model, and do not change Gaussians over the others. ``tails`` are, by cluster, the quantiles at
+    :data:`~intarsia.core.tails.LEVELS` of the rows' distances to the nearest centroid; None in files of older versions.
+    ``names`` are those that a user gave to clusters, empty for one without; no names at all by default.
+
+    A public model has no numbers of values: its counts and ``cells`` are 1 where an entry is known, its ``extent`` has the
+    right width but lies around 0, and ``known_spread`` is what the numbers of values led to.
     """
 
     space: FeatureSpace
@@ -44,6 +74,19 @@ class GlobalModel:
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     units: str | None = None
     weights: FloatArray | None = None
+    tails: FloatArray | None = None
+    n_joined: int = 0
+    names: tuple[str, ...] = ()
+    known_spread: Spread | None = None
+
+    @property
+    def named(self) -> dict[int, str]:
+        """The names of clusters by number, for those that have one."""
+        return {k: name for k, name in enumerate(self.names) if name}
+
+    def called(self, cluster: int) -> str:
+        """Return what a text calls a cluster: its number, with its name if it has one."""
+        return called(cluster, self.named.get(cluster))
 
     @property
     def values(self) -> FloatArray:
@@ -54,18 +97,43 @@ class GlobalModel:
         """Return (x − shift) / scale, clipped so that squares and their sums stay finite."""
         return np.clip((values - self.shift[features]) / self.scale[features], -LARGEST, LARGEST)
 
-    def predict(self, values: FloatArray, observed: BoolArray, features: IntArray) -> IntArray:
+    def predict(
+        self, values: FloatArray, observed: BoolArray, features: IntArray, none_beyond: float | None = None
+    ) -> IntArray:
         """Return the nearest centroid (of a mixture, the most likely cluster) of each row over the given features.
 
-        The label is −1 where a row has no value in a feature that any centroid knows.
+        The label is −1 where a row has no value in a feature that any centroid knows, and, with ``none_beyond``, where it is
+        farther from every centroid than that share of the centroid's rows.
         """
         rows = self.in_common_units(values, features)
         if self.weights is not None:
             mixture = self.mixture(self.weights).on(features)
-            return likeliest(mixture, rows, observed, self.extent.varies[features])
-        known = self.centroids.seen[:, features]
-        extent = Extent(self.extent.low[features], self.extent.high[features])
-        return nearest_centre(rows, observed, self.centroids.values[:, features], known, extent, self.metric)
+            labels = likeliest(mixture, rows, observed, self.extent.varies[features])
+            if none_beyond is None:
+                return labels
+        distances = self._distances(rows, observed, features)
+        if self.weights is None:
+            labels = choose_centre(distances, observed, self.centroids.seen[:, features])
+        if none_beyond is None or self.tails is None:
+            return labels
+        comparable = ~np.isnan(distances).all(axis=1)  # a row with constant features only is like all others
+        return np.where(comparable & is_none(distances, thresholds(self.tails, none_beyond)), -1, labels)
+
+    def distances(self, values: FloatArray, observed: BoolArray, features: IntArray) -> FloatArray:
+        """Return rescaled distances, rows × clusters; NaN where a row and a centroid have no varying feature in common."""
+        return self._distances(self.in_common_units(values, features), observed, features)
+
+    def _distances(self, rows: FloatArray, observed: BoolArray, features: IntArray) -> FloatArray:
+        known, extent = self.centroids.seen[:, features], Extent(self.extent.low[features], self.extent.high[features])
+        centres = self.centroids.values[:, features]
+        return distances_by_width(rows, observed, centres, known, extent, self.metric)
+
+    @property
+    def spread(self) -> Spread:
+        """The spread of the clusters, and the mean of each feature over all of them, in common units."""
+        if self.known_spread is not None:
+            return self.known_spread
+        return spread_of(self.centroids, self.variances, self.cells, self.n_joined)
 
     @property
     def deviations(self) -> FloatArray:
@@ -75,7 +143,7 @@ class GlobalModel:
     def mixture(self, sizes: IntArray | FloatArray) -> Mixture:
         """Return the clusters as Gaussians in common units, weighted by ``weights`` if there are any, else by ``sizes``."""
         weights = np.asarray(sizes if self.weights is None else self.weights, dtype=np.float64)
-        return mixture_of(self.centroids, self.variances, self.cells, weights)
+        return mixture_from(self.centroids, self.spread, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +266,7 @@ class RunRecord:
     ``differences`` are, by participant, the smallest number of rows by which two of its sums differ (of successive rounds,
     or of all rows and those in clusters). ``audited`` are, by participant, the smallest number of rows in any group whose
     sums follow from all that it told, 1 if it did not audit that. ``absent`` are, by participant, the phases that went on
-    without it.
+    without it. ``joined`` are the participants that joined the finished model, and when each began to.
     """
 
     method: str
@@ -214,6 +282,22 @@ class RunRecord:
     differences: Mapping[str, int] = field(default_factory=dict)
     audited: Mapping[str, int] = field(default_factory=dict)
     absent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    joined: Mapping[str, str] = field(default_factory=dict)
+
+    def with_newcomers(self, late: RunRecord, names: Iterable[str]) -> RunRecord:
+        """Return the record with that of the run by which participants joined the model."""
+        return replace(
+            self,
+            seconds=self.seconds + late.seconds,
+            exchanges=(*self.exchanges, *late.exchanges),
+            sent=(*self.sent, *late.sent),
+            notes=(*self.notes, *(note for note in late.notes if note not in self.notes)),
+            suppressed=(*self.suppressed, *late.suppressed),
+            differences={**self.differences, **late.differences},
+            audited={**self.audited, **late.audited},
+            absent={**self.absent, **late.absent},
+            joined={**self.joined, **dict.fromkeys(names, late.started)},
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +315,8 @@ class Outcome:
     ``odd_columns`` are those that a participant seems to have in other units, None in files of older versions. ``privacy``
     says what was spent in a private study, in which all other numbers are noisy or follow from noisy ones. ``secure`` says
     what was learned as totals only, in a study with secure sums; ``sizes`` are those of the first summaries then.
+    ``row_weights`` are, by participant, what each of its rows counts in centroids and spreads; empty if all count 1.
+    ``repeat`` says what became of the clusters of the previous model, in a run that started from one.
     """
 
     model: GlobalModel
@@ -257,6 +343,15 @@ class Outcome:
     odd_columns: tuple[OddColumn, ...] | None = None
     privacy: PrivacyAccount | None = None
     secure: SecureTotals | None = None
+    repeat: Repeat | None = None
+    row_weights: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def weighted_sizes(self) -> FloatArray:
+        """The weighted rows of all participants in each cluster."""
+        weights = self.row_weights
+        sizes = (np.asarray(each) * weights.get(name, 1.0) for name, each in self.sizes.items())
+        return np.asarray(sum(sizes, np.zeros(len(self.model.centroids))))
 
     @property
     def total_sizes(self) -> IntArray:

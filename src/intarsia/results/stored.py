@@ -18,6 +18,7 @@ from intarsia.protocol.wire import Array
 from intarsia.results.choices import ConsideredNumber
 from intarsia.results.outcome import Aggregation, Coverage, GlobalModel, LocalCluster, Outcome, RoundInfo, RunRecord
 from intarsia.results.privacy import PrivacyAccount
+from intarsia.results.repeat import Repeat
 from intarsia.results.secure import SecureTotals
 from intarsia.results.stability import Stability
 
@@ -82,13 +83,31 @@ class StoredStudy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     choices: tuple[ConsideredNumber, ...] = ()
     privacy: PrivacyAccount | None = None
     secure: SecureTotals | None = None
+    repeat: Repeat | None = None
+    row_weights: dict[str, float] = {}
+    tails: Array | None = None
+    n_joined: int = 0
+    names: tuple[str, ...] = ()
 
 
 # fields that a file and the model, or the outcome, have under the same name
-_OF_MODEL = ("shift", "scale", "metric", "variances", "cells", "levels", "units", "weights")
+_OF_MODEL = (
+    "shift",
+    "scale",
+    "metric",
+    "variances",
+    "cells",
+    "levels",
+    "units",
+    "weights",
+    "tails",
+    "n_joined",
+    "names",
+)
 _OF_OUTCOME = (
     "participants", "aggregation", "rounds", "converged", "clarity", "strain", "sizes", "silhouettes", "found", "leaves",
-    "fidelity", "doubts", "stability", "odd_columns", "choices", "privacy", "secure",
+    "fidelity", "doubts", "stability", "odd_columns", "choices", "privacy", "secure", "row_weights",
+    "repeat",
 )  # fmt: skip
 
 

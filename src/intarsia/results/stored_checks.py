@@ -9,15 +9,17 @@ import numpy as np
 from intarsia.core.distances import LARGEST
 from intarsia.core.features import indicators
 from intarsia.core.grouping.paper import CONDITIONS
+from intarsia.core.tails import LEVELS
 from intarsia.core.units import SCALES
 from intarsia.protocol.catalogue import exchanges
 from intarsia.protocol.wire import Array
 from intarsia.results.outcome import ROUND_KINDS, RunRecord
+from intarsia.results.repeat import STATES, Repeat
 from intarsia.results.stability import Stability
 from intarsia.results.stored import StoredStudy, StoredTree
 
 MOST_ROWS = 2**53  # counts are exact up to here
-_MOST_CHARACTERS = 100_000  # of a note
+MOST_CHARACTERS = 100_000  # of a note
 _MOST_NESTING = 4  # of settings
 _METRICS = ("euclidean", "manhattan", "cosine")
 
@@ -26,10 +28,13 @@ def problems_of(stored: StoredStudy) -> Iterator[str]:
     """Yield what is wrong with the content, in words. Later checks rely on the earlier ones: stop at the first problem."""
     yield from _wrong_shapes(stored)
     yield from _wrong_names(stored)
+    if stored.names and (len(stored.names) != len(stored.values) or not all(map(str.isprintable, stored.names))):
+        yield "there must be a name in one line for each cluster, or none at all"
     yield from _wrong_numbers(stored)
     yield from _wrong_scores(stored)
     yield from _wrong_choices(stored)
     yield from _wrong_privacy(stored)
+    yield from _wrong_repeat(stored.repeat, len(stored.values))
     yield from _wrong_labels(stored)
     yield from _wrong_tree(stored.tree, len(stored.leaves) or len(stored.owner))
     yield from _wrong_run(stored.run, set(stored.participants))
@@ -51,6 +56,7 @@ def _wrong_shapes(stored: StoredStudy) -> Iterator[str]:
         "filled": ((n, d), "i"),
         "fidelity": ((m, 4), "f"),
         "weights": ((k,), "f"),
+        "tails": ((k, len(LEVELS)), "f"),
     }
     for name, (shape, kind) in expected.items():
         array = getattr(stored, name)
@@ -58,6 +64,8 @@ def _wrong_shapes(stored: StoredStudy) -> Iterator[str]:
             yield f"{name} has the wrong shape or type"
     if not all(sizes.shape == (k,) and sizes.dtype.kind == "i" for sizes in stored.sizes.values()):
         yield "sizes have the wrong shape or type"
+    if not 0 <= stored.n_joined < max(d, 1):
+        yield "there must be fewer features of newcomers than features"
     if not (d and k and n and m):
         yield "features, clusters or participants are missing"
 
@@ -84,6 +92,7 @@ def _wrong_names(stored: StoredStudy) -> Iterator[str]:
         *(odd.participant for odd in stored.odd_columns or ()),
         *(odd.other for odd in stored.odd_columns or () if odd.other),
         *(() if stored.secure is None else stored.secure.at_home),
+        *stored.row_weights,
         *(stored.labels or {}),
         *(stored.local_labels or {}),
     }
@@ -115,9 +124,9 @@ _RANGES: dict[str, tuple[float, float]] = {
 def _wrong_numbers(stored: StoredStudy) -> Iterator[str]:
     for name, (low, high) in _RANGES.items():
         array = getattr(stored, name)
-        if array is not None and not _between(array, low, high):
+        if array is not None and not are_between(array, low, high):
             yield f"{name} must be between {low:g} and {high:g}"
-    if not all(_between(sizes, 0, MOST_ROWS) for sizes in stored.sizes.values()):
+    if not all(are_between(sizes, 0, MOST_ROWS) for sizes in stored.sizes.values()):
         yield f"sizes must be between 0 and {MOST_ROWS}"
     totals = stored.secure
     if totals is not None and not (
@@ -125,10 +134,10 @@ def _wrong_numbers(stored: StoredStudy) -> Iterator[str]:
     ):
         yield "the totals must have a size for each cluster"
     for values, counts in ((stored.values, stored.counts), (stored.local_values, stored.local_counts)):
-        if not _between(values[counts > 0], -LARGEST, LARGEST):
+        if not are_between(values[counts > 0], -LARGEST, LARGEST):
             yield "centroids must be finite"
     known = stored.local_counts.sum(axis=0) > 0
-    if not _between(stored.low[known], -LARGEST, LARGEST) or not (stored.low[known] <= stored.high[known]).all():
+    if not are_between(stored.low[known], -LARGEST, LARGEST) or not (stored.low[known] <= stored.high[known]).all():
         yield "low must not be above high"
     if not (stored.filled <= stored.rows[:, None]).all():
         yield "a participant has more values in a column than rows"
@@ -172,6 +181,8 @@ def _is_stability(figures: Stability, n_clusters: int) -> bool:
 
 
 def _wrong_choices(stored: StoredStudy) -> Iterator[str]:
+    if not all(0 < weight < LARGEST for weight in stored.row_weights.values()):
+        yield "weights of participants must be positive and finite"
     if any(row.n_clusters != k or any(np.isinf(score) for score in row[1:]) for k, row in enumerate(stored.choices, 1)):
         yield "the numbers of clusters that were considered must be 1, 2, … with finite scores"
 
@@ -187,6 +198,24 @@ def _wrong_privacy(stored: StoredStudy) -> Iterator[str]:
     )
     if not fits:
         yield "the errors of centroids must be numbers of at least 0, clusters × features"
+
+
+def _wrong_repeat(repeat: Repeat | None, k: int) -> Iterator[str]:
+    if repeat is None:
+        return
+    numbers = [change.number for change in repeat.changes]
+    mentioned = {*numbers, *(other for change in repeat.changes for other in change.others)}
+    amounts = [n for change in repeat.changes for n in (change.rows_before, change.rows)]
+    moved = [change.moved for change in repeat.changes if change.moved is not None]
+    fits = numbers == list(range(k)) == sorted(mentioned) and all(change.state in STATES for change in repeat.changes)
+    fits = fits and all(0 <= m < np.inf for m in moved) and len(repeat.moves) <= k
+    counts = [n for row in repeat.moves for n in row]
+    if (
+        not fits
+        or not all(len(row) == k for row in repeat.moves)
+        or not all(0 <= n <= MOST_ROWS for n in counts + amounts)
+    ):
+        yield "the changes since the previous model must name all clusters, with numbers of rows"
 
 
 def _wrong_labels(stored: StoredStudy) -> Iterator[str]:
@@ -225,6 +254,7 @@ def _wrong_run(run: RunRecord, participants: set[str]) -> Iterator[str]:
         *(part.participant for part in run.suppressed),
         *run.differences,
         *run.audited,
+        *run.joined,
     }
     for exchange in run.exchanges:
         for by_name in (exchange.seconds, exchange.bytes_in, exchange.bytes_out):
@@ -233,8 +263,8 @@ def _wrong_run(run: RunRecord, participants: set[str]) -> Iterator[str]:
                 yield "seconds and bytes of an exchange must be at least 0"
     if not mentioned <= participants | set(run.absent):
         yield "the record of the run mentions participants that are not listed"
-    texts = (run.method, run.started, *run.notes)
-    if not _is_plain(run.settings, _MOST_NESTING) or not all(len(text) <= _MOST_CHARACTERS for text in texts):
+    texts = (run.method, run.started, *run.notes, *run.joined.values())
+    if not _is_plain(run.settings, _MOST_NESTING) or not all(len(text) <= MOST_CHARACTERS for text in texts):
         yield "the record of the run contains settings or texts that are not plain values"
     phases = {exchange.phase for exchange in run.exchanges}.union(*run.absent.values())
     if unknown := phases - {exchange.phase for exchange in exchanges()}:
@@ -265,8 +295,9 @@ def _are_labels(labels: Array, n_clusters: int) -> bool:
 
 
 def _inside(values: Array, below: int) -> bool:
-    return _between(values, 0, below - 1)
+    return are_between(values, 0, below - 1)
 
 
-def _between(values: Array, low: float, high: float) -> bool:
+def are_between(values: Array, low: float, high: float) -> bool:
+    """Whether all values are numbers from ``low`` to ``high``."""
     return bool(((values >= low) & (values <= high)).all())

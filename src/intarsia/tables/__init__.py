@@ -5,6 +5,7 @@ batches as often as needed; :class:`StreamedTable` is what one pass over it has 
 """
 
 from intarsia.tables import arrow, csv, excel, parquet  # noqa: F401  (each registers its type of file)
+from intarsia.tables.csv import scan_csv
 from intarsia.tables.open import AnyTable, Opened, open_table
 from intarsia.tables.parquet import ParquetTable, scan_parquet
 from intarsia.tables.source import Source, register_source
@@ -22,5 +23,6 @@ __all__ = [
     "open_stream",
     "open_table",
     "register_source",
+    "scan_csv",
     "scan_parquet",
 ]

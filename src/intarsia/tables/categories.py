@@ -14,8 +14,11 @@ import numpy as np
 
 from intarsia.core.types import IntArray
 from intarsia.exceptions import NonNumericError, quote
+from intarsia.tables.date_texts import look_like_dates
 from intarsia.tables.names import MOST_LETTERS, is_valid_text
 
+DATES = "dates"  # stored as text
+OPTION = "--decimal"  # in the reason of a column of numbers that can be read in two ways
 MOST_LEVELS = 50  # a column with more is free text or an id
 _TOO_LONG = f"texts of more than {MOST_LETTERS} letters"
 _TYPE_WORDS = {
@@ -106,11 +109,12 @@ def why_not_levels(counts: Mapping[str, int], *, texts: bool) -> str | None:
         n_numbers = sum(n for level, n in counts.items() if level not in other)
         if 2 * n_numbers > n_filled:
             return "numbers stored as text" + (f", with {len(other)} other text(s) among them" if other else "")
+    reason = None
     if len(counts) > MOST_LEVELS:
-        return f"{len(counts)} different levels, more than {MOST_LEVELS}"
-    if texts and n_filled and 2 * len(counts) > n_filled and (len(counts) > 2 or len(counts) == n_filled):
-        return f"{len(counts)} different texts in {n_filled} rows"
-    return None
+        reason = f"{len(counts)} different levels, more than {MOST_LEVELS}"
+    elif texts and n_filled and 2 * len(counts) > n_filled and (len(counts) > 2 or len(counts) == n_filled):
+        reason = f"{len(counts)} different texts in {n_filled} rows"
+    return DATES if reason and look_like_dates(counts) else reason
 
 
 def _has_long_texts(column: Any) -> bool:
@@ -194,15 +198,22 @@ def unusable_columns(reasons: Mapping[str, Mapping[str, str]]) -> NonNumericErro
 
 
 def _hints(reasons: Mapping[str, Mapping[str, str]]) -> list[str]:
-    kinds = [reason.lower() for columns in reasons.values() for reason in columns.values()]
-    hints = ["drop ids and free text"]
+    doubts = {reason for columns in reasons.values() for reason in columns.values() if OPTION in reason}
+    kinds = [reason.lower() for columns in reasons.values() for reason in columns.values() if reason not in doubts]
+    hints = ["drop ids and free text"] if kinds else []
+    if doubts:
+        hints.append("say how numbers are written: --decimal as above, in Python scan_csv(path, decimal=',')")
     if any("different" in kind for kind in kinds):
         hints.append("join rare levels; make a small table's column a pandas or polars categorical")
     if any("number" in kind for kind in kinds):
         hints.append(
-            "convert them to numbers, in pandas with to_numeric(column, errors='coerce') or read_csv(..., na_values=...), "
-            "or to a categorical if they are codes"
+            "correct the cells that are no numbers, such as <5 or 12 mg, or name them as missing (in pandas read_csv(..., "
+            "na_values=[...])); decimal commas are read from CSV files, and in pandas by read_csv(..., decimal=','); make "
+            "codes a categorical"
         )
     if any(kind.startswith(("date", "time", "duration", "period")) for kind in kinds):
-        hints.append("turn dates into numbers, such as days since a fixed day")
+        hints.append(
+            "dates become days since a fixed day with --dates COLUMN=2000-01-01, or by subtraction in Python; or leave them "
+            "out"
+        )
     return hints

@@ -1,27 +1,40 @@
 """CSV files: numbers go straight into their matrix, and the text of a large file is never in memory at once.
 
-The type of a column is inferred from all rows, as polars would: the file is parsed twice, for types and for values. For a
-private study nothing is inferred: all columns are texts, because one cell may change the type of a column, and polars fails
-at some cells of the type that it inferred.
+The type of a column is inferred from all rows, as polars would: the file is parsed twice, for types and for values, or
+once more in every pass if it is read in batches. Encodings are told apart in ``csv_text``, notations of numbers in
+``local_numbers``. For a private study nothing is inferred: all columns are texts, because one cell may change the type of a
+column, and polars fails at some cells of the type that it inferred.
 """
 
 from __future__ import annotations
 
-import codecs
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 
-from intarsia.core.types import FloatArray
-from intarsia.exceptions import InputError
+from intarsia.exceptions import InputError, SettingError
+from intarsia.tables.csv_columns import joint, stacked, whole_numbers
+from intarsia.tables.csv_records import LINE_END, LONGEST_RECORD, first_record, records
+from intarsia.tables.csv_text import UTF_8, open_text
 from intarsia.tables.frame import CATEGORIES, NUMBERS
+from intarsia.tables.local_numbers import (
+    COMMA,
+    POINT,
+    SUSPECT,
+    Evidence,
+    Notation,
+    Notations,
+    evidence_of,
+    settle,
+)
 from intarsia.tables.names import check_header
 from intarsia.tables.source import TEXT, Source, needed, reading, register_source
 
@@ -30,33 +43,51 @@ if TYPE_CHECKING:
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
 PIECE = 1 << 23  # bytes of text that are parsed at a time
-LONGEST_RECORD = 1 << 22  # bytes: a record with line breaks in quotes that is longer has a quote that is never closed
 _TABS = (".tsv", ".tab")
-_LINE_END, _QUOTE = b"\n", b'"'
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 class CsvFile(Source):
-    """A CSV file in UTF-8. Its separator is the most frequent of ; , tab and | in the first line."""
+    """A CSV file. Its separator is the most frequent of ; , tab and | in the first line.
+
+    ``encoding`` and ``decimal`` are taken where the file itself does not decide.
+    """
 
     infers_types = True
-    n_bytes = 0  # always read as a whole: to parse the text anew in every pass would take longer than the passes
 
     def __init__(
         self,
         path: str | PathLike[str],
         *,
         separator: str | None = None,
+        decimal: str | None = None,
+        encoding: str | None = None,
+        owner: str | None = None,
         piece: int = PIECE,
         longest_record: int = LONGEST_RECORD,
     ) -> None:
         self._path, self._piece, self._longest = Path(path), piece, longest_record
+        self._decimal, self._owner = decimal, owner or self._path.stem
         with self._reading():
-            _check_encoding(self._path)
-            header = _first_record(self._path, longest_record)
-        tabs = b"\t" if self._path.suffix.lower() in _TABS else None
-        first_line = header.split(_LINE_END, 1)[0]
-        self._separator = separator or (tabs or max((b";", b",", b"\t", b"|"), key=first_line.count)).decode()
+            self._text = open_text(self._path, encoding)
+            self._state = _state_of(self._path)
+            header = first_record(self._text, longest_record)
+        tabs = "\t" if self._path.suffix.lower() in _TABS else None
+        self._separator = separator or self._text.separator or tabs or _separator_in(header)
         self._check_header(header)
+
+    def check_certain(self) -> None:
+        """Raise an error if the encoding was guessed: in a private study one row must not decide how others are read."""
+        if self._text.is_guessed:
+            raise InputError(
+                f"{self._path.name} is not UTF-8, and in a private study its encoding is not guessed from its rows. "
+                "Hint: --encoding windows-1252, or the encoding that it has."
+            )
+
+    @property
+    def has_commas(self) -> bool:
+        """Whether columns have decimal commas, which a private study reads only where they are declared."""
+        return any(each.decimal == COMMA for each in self._notations.columns.values())
 
     def _check_header(self, header: bytes) -> None:
         """Raise an error if a name is too long or occurs twice: polars would rename the second."""
@@ -72,79 +103,178 @@ class CsvFile(Source):
             raise InputError(
                 f"{self._path.name} is empty: it needs a header and rows. Hint: was it written completely?"
             )
-        check_header([name or "" for name in cells.row(0)], self._path.name)
+        names = [name or "" for name in cells.row(0)]
+        named = len(names)
+        while named and not names[named - 1].strip():
+            named -= 1
+        self._n_unnamed = len(names) - named if named else 0
+        check_header(names[:named] or names, self._path.name)
 
     def _reading(self) -> AbstractContextManager[None]:
         return reading(self._path, "csv", ", that quotation marks inside cells are doubled")
 
     @property
     def kinds(self) -> Mapping[str, str]:
-        """By column "numbers", "categories" (of booleans) or "text"."""
+        """By column "numbers", "categories" (of booleans), "text", or why its numbers cannot be read."""
         return {
-            name: NUMBERS if kind.is_numeric() else CATEGORIES if str(kind) == "Boolean" else TEXT
+            name: self.doubtful.get(name)
+            or (NUMBERS if kind.is_numeric() else CATEGORIES if str(kind) == "Boolean" else TEXT)
             for name, kind in self._types.items()
         }
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self._names)
+
+    @property
+    def doubtful(self) -> Mapping[str, str]:
+        """Columns of numbers that can be read in two ways, and why."""
+        return self._notations.doubtful if self.infers_types else {}
+
+    @property
+    def remark(self) -> str | None:
+        """How the file is read, in words; None if it is CSV as everybody writes it."""
+        numbers = self._notations.words() if self.infers_types else []
+        words = [] if self._text.codec == UTF_8 else [self._text.encoding]
+        separated = [f"separated by {_SEPARATORS[self._separator]}"] if self._separator in _SEPARATORS else []
+        return "; ".join([*words, *separated, *numbers]) if words or numbers else None
+
+    @cached_property
+    def _n_rows(self) -> int:
+        return sum(self._parse(text, infer_schema_length=0, columns=[0]).height for text in self._pieces())
+
     def __len__(self) -> int:
-        return sum(piece.height for piece in self.batches())
+        with self._reading():
+            return self._n_rows
+
+    def fits(self, limit: int) -> bool:
+        """Return whether the table takes at most so many bytes as numbers. A cell takes at least one byte of the file."""
+        return 8 * self._state[0] <= limit or super().fits(limit)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Yield all rows, some thousands at a time, as polars tables."""
+        import polars as pl
+
+        types = {name: pl.Float64() if kind.is_integer() else kind for name, kind in self._types.items()}
         with self._reading():
-            for text in self._pieces():
-                piece = self._parse(text, schema_overrides=self._types, infer_schema_length=0)
-                del text
-                yield piece if columns is None else piece.select(columns)
-                del piece
+            yield from self._parsed(types, self._columns_read if self.infers_types else {}, columns)
+
+    def _parsed(
+        self, types: Mapping[str, pl.DataType], notations: Mapping[str, Notation], columns: Sequence[str] | None = None
+    ) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
+        types = {**types, **{name: pl.String() for name in notations}}
+        chosen = None if columns is None else [name for name in self._names if name in set(columns)]
+        numbers = [each.expression(name) for name, each in notations.items() if chosen is None or name in chosen]
+        for text in self._pieces():
+            piece = self._parse(text, schema_overrides=types, infer_schema_length=0, columns=chosen)
+            del text
+            piece = piece.with_columns(numbers)
+            yield piece.select(self._names if columns is None else columns)
+            del piece
+        self._check_unchanged()
 
     def as_text(self) -> CsvFile:
         """Return the file with texts in all columns: only its header is looked at."""
         import polars as pl
 
-        with self._reading():
-            header = next(self._pieces(), None)
-            names = [] if header is None else self._parse(header, infer_schema_length=0, n_rows=0).columns
         texts = copy(self)
-        texts.__dict__.update(infers_types=False, _types={name: pl.String() for name in names})
+        texts.infers_types = False
+        texts.__dict__["_types"] = {name: pl.String() for name in texts._names}  # noqa: SLF001  (of the same class)
         return texts
 
     def read(self, as_stored: Collection[str] = ()) -> dict[str, Any]:
         """Return columns by name: arrays of numbers, polars' own type for all others and for columns ``as_stored``."""
         import polars as pl
 
-        try:
-            return self._read(as_stored)
-        except InputError:
-            whole = [name for name, kind in self._types.items() if kind.is_integer()]
-            if not whole:
-                raise
-            # polars takes digits for an integer, however many there are, and then fails
-            self._types |= {name: pl.String() if name in as_stored else pl.Float64() for name in whole}
-            return self._read(as_stored)
+        with self._reading():
+            try:
+                return self._read(as_stored)
+            except pl.exceptions.ComputeError:
+                whole = [name for name, kind in self._types.items() if kind.is_integer()]
+                if not whole:
+                    raise
+                # polars takes digits for an integer, however many there are, and then fails
+                self._types |= {name: pl.String() if name in as_stored else pl.Float64() for name in whole}
+                return self._read(as_stored)
 
     def _read(self, as_stored: Collection[str]) -> dict[str, Any]:
         import polars as pl
 
+        stored = {name for name in as_stored if self._types[name].is_integer()}
+        types = self._types | {name: pl.String() for name in stored}
+        read = self._columns_read if self.infers_types else {}
         numbers = [name for name, kind in self._types.items() if kind.is_numeric() and name not in as_stored]
         parts, others = [], []
-        for piece in self.batches():
+        for piece in self._parsed(types, {name: each for name, each in read.items() if name not in as_stored}):
             parts.append(
                 piece.select(pl.col(numbers).cast(pl.Float64)).to_numpy() if numbers else np.empty((piece.height, 0))
             )
             others.append(piece.drop(numbers))
-        values, rest = _stacked(parts, len(numbers)), pl.concat(others)
+        values, rest = stacked(parts, len(numbers)), pl.concat(others)
+        rest = rest.with_columns(whole_numbers(rest[name]) for name in stored)
         position = {name: k for k, name in enumerate(numbers)}
         return {
             name: values[:, position[name]] if name in position else nw.from_native(rest[name], series_only=True)
             for name in self._types
         }
 
+    @property
+    def _names(self) -> list[str]:
+        """The names of the columns, without those at the end that have neither name nor value, which spreadsheets leave."""
+        names = self._header_names
+        last = names[len(names) - self._n_unnamed :]
+        empty = {name for name in last if not (self.infers_types and self._surveyed[0][name])}
+        return [name for name in names if name not in empty]
+
+    @cached_property
+    def _header_names(self) -> list[str]:
+        with self._reading():
+            header = next(self._pieces(), None)
+            return [] if header is None else self._parse(header, infer_schema_length=0, n_rows=0).columns
+
+    @cached_property
+    def _columns_read(self) -> Mapping[str, Notation]:
+        """The columns of numbers in another notation than that of a CSV file."""
+        return {name: each for name, each in self._notations.columns.items() if each != Notation()}
+
     @cached_property
     def _types(self) -> dict[str, pl.DataType]:
         """The type of every column, over all pieces in which it has a value."""
         import polars as pl
 
+        types = {name: joint(self._surveyed[0][name]) for name in self._names}
+        stored = {name: pl.String() for name in self._notations.doubtful}
+        return types | {name: pl.Float64() for name in self._columns_read} | stored
+
+    @cached_property
+    def _notations(self) -> Notations:
+        """How the numbers of all columns are written: looked at once more where a column may have another notation."""
+        types, suspects = self._surveyed
+        floats = {name for name, kinds in types.items() if any(kind.is_float() for kind in kinds)}
+        is_plain = not suspects and self._decimal != COMMA
+        is_local = self._separator == ";" or self._text.codec.startswith("utf-16")
+        if is_plain and not is_local:
+            return Notations({}, {})
+        asked = [name for name in types if name in suspects or name in floats]
+        evidence = {name: Evidence() for name in asked}
+        with self._reading():
+            for text in self._pieces() if asked else ():
+                cells = self._parse(text, infer_schema_length=0, columns=asked)
+                evidence |= {name: evidence[name] + evidence_of(cells[name]) for name in asked}
+                if is_plain and any(each.count("decimal", POINT) for each in evidence.values()):
+                    return Notations({}, {})  # a point is a decimal point here
+        return settle(evidence, self._decimal, self._separator, self._owner, is_local=is_local)
+
+    @cached_property
+    def _surveyed(self) -> tuple[dict[str, set[pl.DataType]], set[str]]:
+        """The types of each column in all pieces, and the columns with a text that may be a number in another notation."""
+        import polars as pl
+
         types: dict[str, set[pl.DataType]] = {}
+        suspects: set[str] = set()
         with self._reading():
             for text in self._pieces():
                 # no row is wanted, but polars 1.0 parses some, and fails at digits that are too many for an integer
@@ -154,7 +284,16 @@ class CsvFile(Source):
                 for name, kind in kinds.items():
                     filled = name not in texts or cells[name].null_count() < cells.height
                     types.setdefault(name, set()).update({kind} if filled else ())
-        return {name: _joint(kinds) for name, kinds in types.items()}
+                    if name in texts and filled and cells[name].str.contains(SUSPECT).any():
+                        suspects.add(name)
+        return types, suspects
+
+    def _check_unchanged(self) -> None:
+        """Raise an error if the file has changed: all passes over a table must see the same rows."""
+        if _state_of(self._path) != self._state:
+            raise InputError(
+                f"{self._path.name} was changed while it was read. Hint: run it again when nobody writes it."
+            )
 
     def _parse(self, text: bytes, **options: Any) -> pl.DataFrame:
         import polars as pl
@@ -164,7 +303,7 @@ class CsvFile(Source):
     def _pieces(self) -> Iterator[bytes]:
         """Yield the text in pieces, each of which is a CSV file with the same header."""
         header = b""
-        for parts in _records(self._path, self._piece, self._longest):
+        for parts in records(self._text, self._piece, self._longest):
             text = b"".join([header, *parts])
             parts.clear()  # one cell may be nearly the whole file
             if not header:
@@ -174,126 +313,69 @@ class CsvFile(Source):
             del text
 
 
-def open_csv(path: str | PathLike[str]) -> CsvFile:
-    """Open a CSV or TSV file."""
+def scan_csv(
+    path: str | PathLike[str],
+    columns: Sequence[str] | None = None,
+    *,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    separator: str | None = None,
+) -> Source:
+    """Return a CSV file as the table of one participant. It is read in batches if it is large.
+
+    Most files need none of these settings: what a file itself decides is read without them, and an error says what it does
+    not decide.
+
+    Parameters
+    ----------
+    path : path
+        A CSV file with a header.
+    columns : sequence of str, optional
+        The columns that take part. Default: all.
+    decimal : "," or ".", optional
+        The decimal sign of columns such as 1,234, whose cells do not decide it.
+    encoding : str, optional
+        The encoding, such as ``"windows-1252"``, of a file that is neither UTF-8 nor UTF-16.
+    separator : str, optional
+        What separates cells. Default: the most frequent of ; , tab and | in the header.
+
+    Examples
+    --------
+    >>> import intarsia
+    >>> tables = {"north": intarsia.scan_csv("north.csv", decimal=","), "south": table}  # doctest: +SKIP
+    """
     needed("polars", "CSV files", "cli")
-    return CsvFile(path)
+    if isinstance(columns, str):
+        raise SettingError(f"columns must be a list of names. Got {columns!r} instead.")
+    if separator is not None and (len(separator.encode()) != 1 or separator in '"\r\n'):
+        raise SettingError(f"separator must be one ASCII letter, such as ';'. Got {separator!r} instead.")
+    table = CsvFile(path, separator=separator, decimal=check_decimal(decimal), encoding=encoding)
+    return table if columns is None else table.only(columns)
+
+
+def check_decimal(sign: str | None) -> str | None:
+    """Return a decimal sign, or raise a SettingError."""
+    if sign not in {None, COMMA, POINT}:
+        raise SettingError(f"decimal must be ',' or '.'. Got {sign!r} instead.")
+    return sign
+
+
+def open_csv(path: str | PathLike[str], **settings: Any) -> CsvFile:
+    """Open a CSV or TSV file; the settings are those of :class:`CsvFile`."""
+    needed("polars", "CSV files", "cli")
+    return CsvFile(path, **settings)
 
 
 register_source("csv", open_csv, suffixes=(".csv", ".tsv", ".tab", ".txt"))
 
 
-def _stacked(parts: list[FloatArray], width: int) -> FloatArray:
-    """Return one matrix of many, each of which is freed as soon as it is copied."""
-    values, top = np.empty((sum(map(len, parts)), width)), 0
-    while parts:
-        part = parts.pop(0)
-        values[top : top + len(part)] = part
-        top += len(part)
-    return values
+def _separator_in(header: bytes) -> str:
+    """Return the most frequent separator in the first line, quotes aside."""
+    first_line = header.split(LINE_END, 1)[0]
+    return max(";,\t|", key=re.sub(rb'"[^"]*"', b"", first_line).decode(errors="replace").count)
 
 
-def _joint(kinds: Collection[pl.DataType]) -> pl.DataType:
-    """Return the type that polars would infer for a column whose pieces have these types."""
-    import polars as pl
-
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    return pl.Float64() if kinds and all(kind.is_numeric() for kind in kinds) else pl.String()
-
-
-def _records(path: Path, size: int, longest: int) -> Iterator[list[bytes]]:
-    """Yield the text in pieces of about ``size`` bytes that end where a record does; no record ends within quotes.
-
-    A piece is a list of its parts. Every byte is looked at once: what follows the last end of a record is kept for the
-    next piece.
-    """
-    kept: list[bytes] = []
-    n_kept, line, quoted, line_break = 0, 1, False, -1  # line: where kept begins; line_break: the first within quotes
-    with path.open("rb") as file:
-        while text := file.read(size):
-            scan = _scan(text, quoted=quoted)
-            if scan.end:
-                kept.append(text[: scan.end])
-                line += sum(part.count(_LINE_END) for part in kept)
-                yield kept
-                kept, n_kept, line_break = [], -scan.end, -1
-            if line_break < 0 and scan.line_break >= 0:
-                line_break = n_kept + scan.line_break
-            kept.append(text[scan.end :])
-            n_kept, quoted = n_kept + len(text), scan.quoted
-            if quoted and 0 <= line_break < n_kept - longest:
-                raise _open_quote(path, b"".join(kept), line, line_break, f"within {longest >> 20} MiB")
-    if quoted:
-        raise _open_quote(path, b"".join(kept), line, line_break, "before the file ends")
-    if any(kept):
-        yield kept
-
-
-class _Scan(NamedTuple):
-    """Where the last complete record of a text ends (0: none does), the first line break within quotes after it (−1 if there
-    is no such break), and whether the text ends within quotes.
-    """
-
-    end: int
-    line_break: int
-    quoted: bool
-
-
-def _scan(text: bytes, *, quoted: bool) -> _Scan:
-    if _QUOTE not in text:
-        return (
-            _Scan(0, text.find(_LINE_END), quoted=True)
-            if quoted
-            else _Scan(text.rfind(_LINE_END) + 1, -1, quoted=False)
-        )
-    letters = np.frombuffer(text, dtype=np.uint8)
-    inside = np.logical_xor.accumulate(letters == ord(_QUOTE)) ^ quoted
-    breaks = np.flatnonzero(letters == ord(_LINE_END))
-    within = inside[breaks]
-    ends = breaks[~within]
-    end = int(ends[-1]) + 1 if len(ends) else 0
-    after = breaks[within & (breaks >= end)]
-    return _Scan(end, int(after[0]) if len(after) else -1, quoted=bool(inside[-1]))
-
-
-def _open_quote(path: Path, record: bytes, line: int, line_break: int, where: str) -> InputError:
-    """Return the error about a quotation mark that is not closed, with the number of the line in which it stands."""
-    opened = record.rfind(_QUOTE, 0, line_break if line_break >= 0 else None)
-    line += record.count(_LINE_END, 0, opened)
-    return InputError(
-        f"{path.name} has a quotation mark in line {line} that is not closed {where}, so that the lines after it would be "
-        'read as one cell. Hint: in that line, delete the mark, or write it twice ("") inside a cell that is quoted.'
-    )
-
-
-def _check_encoding(path: Path) -> None:
-    """Raise an error for a file that is not UTF-8, rather than read it as something else."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    with path.open("rb") as file:
-        try:
-            while chunk := file.read(2 * PIECE):
-                decoder.decode(chunk)
-                if b"\0" in chunk:
-                    break
-            else:
-                return
-        except UnicodeDecodeError:
-            pass
-    raise InputError(
-        f"{path.name} is not text in UTF-8. Hint: save it as UTF-8: in Excel as 'CSV UTF-8', elsewhere with "
-        "iconv -f latin1 -t utf-8 (or -f utf-16)."
-    )
-
-
-def _first_record(path: Path, longest: int) -> bytes:
-    """Return the header, to its last byte: its names may have line breaks within quotes."""
-    parts: list[bytes] = []
-    quoted, n_read = False, 0
-    with path.open("rb") as file:
-        for line in file:
-            parts.append(line)
-            quoted, n_read = quoted ^ bool(line.count(_QUOTE) % 2), n_read + len(line)
-            if not quoted or n_read > longest:
-                break
-    return b"".join(parts).removeprefix(codecs.BOM_UTF8)
+def _state_of(path: Path) -> tuple[int, int]:
+    """Return what tells whether a file has changed: its size and the time of the last change."""
+    now = path.stat()
+    return now.st_size, now.st_mtime_ns

@@ -63,12 +63,23 @@ def read_texts(source: Source, privacy: DifferentialPrivacy, as_stored: Collecti
     parts: dict[str, list[Any]] = {name: [] for name in source.columns if name in known}
     others: list[nw.DataFrame[Any]] = []
     for batch in source.batches():
-        frame = nw.from_native(batch, eager_only=True)
+        frame = nw.from_native(_framed(batch), eager_only=True)
         for name, column in _converted({name: frame.get_column(name) for name in parts}, privacy).items():
             parts[name].append(column)
         others.append(frame.drop(*parts))
     rest = nw.concat(others)
     return {name: _joined(parts[name]) if name in parts else rest.get_column(name) for name in source.columns}
+
+
+def _framed(batch: Any) -> Any:
+    """Return a batch as a table of polars if it is a mapping."""
+    if not isinstance(batch, Mapping):
+        return batch
+    import polars as pl
+
+    return pl.DataFrame(
+        {name: cells.to_native() if hasattr(cells, "to_native") else cells for name, cells in batch.items()}
+    )
 
 
 def _joined(parts: Sequence[Any]) -> Any:

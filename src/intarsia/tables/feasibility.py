@@ -22,6 +22,8 @@ from intarsia.tables.look_alikes import Alike, look_alikes
 from intarsia.tables.open import open_table
 from intarsia.tables.participants import check_left_out, for_all, is_many, keyed
 
+_YES = "Yes"
+
 
 @dataclass(frozen=True)
 class Bridge:
@@ -106,17 +108,39 @@ class Feasibility:
     @property
     def possible(self) -> bool:
         """Whether the tables can be clustered together."""
-        return self.connected and not self.mixed and all(self.kinds.values())
+        return self.connected and not self.mixed and all(self.kinds.values()) and not self.lost
+
+    @property
+    def lost(self) -> dict[str, tuple[str, ...]]:
+        """By participant, columns of numbers that cannot be read as they are: without them, measurements would be lost."""
+        lost = {
+            owner: tuple(name for name, reason in reasons.items() if "number" in reason)
+            for owner, reasons in self.unusable.items()
+        }
+        return {owner: names for owner, names in lost.items() if names}
 
     @property
     def method(self) -> str | None:
         """The method to run: "federated", or None if the tables cannot be clustered together."""
         return "federated" if self.possible else None
 
-    def verdict(self) -> str:  # noqa: PLR0911  (one sentence each)
+    def verdict(self) -> str:
         """Return in one sentence whether a joint clustering is possible, and how."""
+        sentence = self._verdict()
+        if not self.unusable or not sentence.startswith(_YES):
+            return sentence
+        columns = sorted({name for names in self.unusable.values() for name in names})
+        return f"{_YES}, without the columns that cannot be used ({quote(columns)}){sentence.removeprefix(_YES)}"
+
+    def _verdict(self) -> str:  # noqa: PLR0911  (one sentence each)
+        if self.lost:
+            columns = sorted({name for names in self.lost.values() for name in names})
+            return (
+                f"No, not yet: {quote(self.lost)} would lose numbers, those of {quote(columns)}. Say how they are written, "
+                "or correct them, as listed above; or exclude the columns (-x)."
+            )
         if empty := [name for name, columns in self.kinds.items() if not columns]:
-            return f"No: {quote(empty)} have no column that can be used; drop them, or convert their columns."
+            return f"No: no column of {quote(empty)} can be used as it is. Correct the columns; why is listed above."
         if self.mixed:
             return f"No: {quote(self.mixed)} are numbers for some and categories for others; convert them to one kind."
         if not self.connected:

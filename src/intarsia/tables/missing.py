@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from intarsia.core.types import BoolArray
 from intarsia.exceptions import MissingCellsError, quote
 from intarsia.tables.frame import Table
+
+FIRST_BLANK = 5  # rows without a value that an error names by position
 
 
 def settle_missing(table: Table, missing: str) -> Table:
@@ -18,9 +20,9 @@ def settle_missing(table: Table, missing: str) -> Table:
     filled = table.filled
     if missing == "error":
         raise missing_values(table.owner, {name: float(rows.mean()) for name, rows in filled.items()})
-    n_blank = int((~np.column_stack(list(filled.values())).any(axis=1)).sum())
-    if n_blank:
-        raise blank_rows(table.owner, n_blank, len(table))
+    blank = np.flatnonzero(~np.column_stack(list(filled.values())).any(axis=1))
+    if len(blank):
+        raise blank_rows(table.owner, len(blank), len(table), blank[:FIRST_BLANK].tolist())
     return without_empty_columns(table)
 
 
@@ -34,11 +36,17 @@ def missing_values(owner: str, share: Mapping[str, float]) -> MissingCellsError:
     )
 
 
-def blank_rows(owner: str, n_blank: int, n_rows: int) -> MissingCellsError:
-    """Return the error about rows without any observed value."""
+def blank_rows(owner: str, n_blank: int, n_rows: int, first: Sequence[int]) -> MissingCellsError:
+    """Return the error about rows without any observed value; ``first`` are the positions of the first ones, from 0.
+
+    It is raised while a table is opened. So only the owner of the table sees it: a participant of a federation tells the
+    others that it cannot take part, and nothing of the reason.
+    """
+    positions = ", ".join(map(str, first)) + (", …" if n_blank > len(first) else "")
     return MissingCellsError(
-        f"{n_blank} of {n_rows} rows of {owner!r} have no observed value, so that no cluster can be found for them. "
-        "Hint: drop them, in pandas with dropna(how='all')."
+        f"{n_blank} of {n_rows} rows of {owner!r} have no observed value, so that no cluster can be found for them "
+        f"(counted from 0: {positions}). "
+        "Hint: delete these rows from the file, or drop them in pandas with dropna(how='all')."
     )
 
 

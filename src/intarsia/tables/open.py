@@ -7,8 +7,8 @@ source, a table of any library or a mapping of arrays; whether a table is read a
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,14 @@ from intarsia.core.distances import LARGEST
 from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.core.types import FloatArray
 from intarsia.exceptions import InputError, SettingError, TableTypeError, quote
+from intarsia.tables.arrow import is_stream, read_stream
+from intarsia.tables.categories import unusable_columns
+from intarsia.tables.csv import CsvFile, open_csv
 from intarsia.tables.declared import read_declared, read_texts
 from intarsia.tables.excel import EXCEL
 from intarsia.tables.frame import (
+    CATEGORIES,
+    NUMBERS,
     Table,
     as_numbers,
     columns_of,
@@ -32,6 +37,7 @@ from intarsia.tables.frame import (
 )
 from intarsia.tables.missing import settle_missing
 from intarsia.tables.names import check_participants, column_names, is_valid_text
+from intarsia.tables.reading import PLAIN, Reading, prepared
 from intarsia.tables.source import Source, as_table, batch_columns, check_columns, format_of, suffixes
 from intarsia.tables.streamed import StreamedTable
 from intarsia.tables.survey import kinds_in, open_stream
@@ -70,7 +76,7 @@ class Opened:
 
     ``table`` is a :class:`~intarsia.tables.source.Source` if it is read in batches, otherwise a table in memory.
     ``all_columns`` are its columns before any were left out. If types are ``inferred`` from all its cells, no private study
-    can use it.
+    can use it. ``remark`` says what is unusual about the way it was read, ``doubtful`` why columns cannot be.
     """
 
     owner: str
@@ -79,6 +85,8 @@ class Opened:
     all_columns: tuple[str, ...]
     ids: Ids | None = None
     inferred: bool = False
+    remark: str | None = None
+    doubtful: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_streamed(self) -> bool:
@@ -122,15 +130,24 @@ class Opened:
                     "A private table must be opened as it is declared. Hint: open_table(…, declared=privacy)."
                 )
             return read_declared(self.table, self.owner, declared)
+        self.check_read()
         if self.is_streamed:
             return open_stream(self.table, self.owner, missing)
         return settle_missing(read_table(self.table, self.owner), missing)
+
+    def check_read(self) -> None:
+        """Raise an error about all columns that cannot be used if some can be read in two ways."""
+        if any(name in self.doubtful for name in self.columns):
+            kinds = self.kinds()
+            refused = {name: kind for name, kind in kinds.items() if kind not in {NUMBERS, CATEGORIES}}
+            raise unusable_columns({self.owner: refused})
 
     def kinds(self) -> dict[str, str]:
         """Return by column "numbers", "categories", or the reason why it is neither."""
         if not self.columns:
             return {}
-        return kinds_in(self.table, self.owner) if self.is_streamed else kinds_of(self.table, self.owner)
+        kinds = kinds_in(self.table, self.owner) if self.is_streamed else kinds_of(self.table, self.owner)
+        return kinds | {name: self.doubtful[name] for name in self.columns if name in self.doubtful}
 
     def row_id_columns(self) -> list[str]:
         """Return the columns that look like row IDs: whole numbers that increase with every row (of the first batch)."""
@@ -175,6 +192,8 @@ def open_table(
     all_rows: bool = False,
     memory_limit: int | None = None,
     declared: DifferentialPrivacy | None = None,
+    how: Reading = PLAIN,
+    id_optional: bool = False,
 ) -> Opened:
     """Open one participant's table.
 
@@ -199,27 +218,44 @@ def open_table(
     declared : DifferentialPrivacy, optional
         What a private study declares. Types of columns are then not inferred from cells: in a file without types every cell
         is read by itself.
+    how : Reading
+        What the participant says about its table: notation, dates and new names of columns.
+    id_optional : bool
+        The table may lack the column of row IDs.
     """
     if isinstance(table, Opened):
         return table
     if declared is not None:
         _check_typed(table, owner)
-    opened = _open(table, owner)
-    limit = _memory_limit() if memory_limit is None else memory_limit
+    opened = _open(table, owner, how)
+    if declared is not None and isinstance(opened, CsvFile):
+        opened.check_certain()
     inferred = isinstance(opened, Source) and opened.infers_types
+    numbers = () if declared is None or not inferred else tuple(declared.bounds)
+    opened = prepared(opened, owner, how, strict=declared is None, numbers=numbers)
     declared = declared if inferred else None  # of all others, types are known
     if declared is not None:
         opened, inferred = opened.as_text(), False
-    if isinstance(opened, Source) and (all_rows or opened.n_bytes <= limit):
-        as_stored = () if id_column is None else (id_column,)
-        opened = opened.read(as_stored) if declared is None else read_texts(opened, declared, as_stored)
+    notes: dict[str, Any] = {}
+    if isinstance(opened, Source):
+        notes = {"remark": opened.remark, "doubtful": opened.doubtful}
+        if all_rows or opened.fits(_memory_limit() if memory_limit is None else memory_limit):
+            as_stored = () if id_column is None or id_column not in opened.columns else (id_column,)
+            opened = opened.read(as_stored) if declared is None else read_texts(opened, declared, as_stored)
     names = opened.columns if isinstance(opened, Source) else column_names(opened)
     if names is None:
         raise not_a_table(opened, owner)
-    whole = Opened(owner, opened, tuple(names), tuple(names), inferred=inferred)
-    ids = None if id_column is None else whole.only([id_column]).as_ids()
+    id_column = None if id_optional and id_column not in names else id_column
+    whole = Opened(owner, opened, tuple(names), tuple(names), inferred=inferred, **notes)
+    ids = None if id_column is None else _ids(whole, id_column)
     left_out = {id_column, *leave_out}
     return replace(whole.only([name for name in columns or names if name not in left_out]), ids=ids)
+
+
+def _ids(whole: Opened, column: str) -> Ids:
+    """Return a column as row IDs, as they stand in the table: 007 is not 7, nor is 1.50 the same as 1.5."""
+    chosen = whole.only([column])
+    return replace(chosen, table=chosen.table.as_text()).as_ids() if chosen.is_streamed else chosen.as_ids()
 
 
 def _check_typed(table: Any, owner: str) -> None:
@@ -232,11 +268,15 @@ def _check_typed(table: Any, owner: str) -> None:
         )
 
 
-def _open(table: Any, owner: str) -> Any:
+def _open(table: Any, owner: str, how: Reading) -> Any:
     if isinstance(table, Source) or is_table(table):
         return table
+    if is_stream(table):
+        return read_stream(table)
     kind = format_of(table)
     if kind is not None:
+        if kind.open is open_csv:
+            return open_csv(table, decimal=how.decimal, encoding=how.encoding, owner=owner)
         return kind.open(table)
     if isinstance(table, str | os.PathLike) and exists(table):
         raise _unsupported([str(table)])
@@ -257,7 +297,17 @@ def needs_all_rows(missing: Any, local: Any = None) -> bool:
 
 def is_openable(table: Any) -> bool:
     """Return whether this is one table for :func:`open_table`, of whatever type."""
-    return isinstance(table, Opened | Source) or is_table(table) or format_of(table) is not None
+    return isinstance(table, Opened | Source) or is_table(table) or is_stream(table) or format_of(table) is not None
+
+
+def check_commas(path: str, owner: str, how: Reading) -> None:
+    """Raise an error if a file has decimal commas that are not declared: a private study takes such cells as missing."""
+    table = _open(path, owner, how)
+    if isinstance(table, CsvFile) and how.decimal is None and table.has_commas:
+        raise InputError(
+            f"the table of {owner!r} has numbers with decimal commas, and in a private study nothing is inferred from "
+            f"cells. Hint: --decimal {owner}=,"
+        )
 
 
 def named_paths(arguments: Sequence[str]) -> dict[str, str]:

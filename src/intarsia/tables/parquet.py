@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from intarsia.exceptions import DuplicateColumnError, InputError, SettingError, quote
+from intarsia.exceptions import DuplicateColumnError, InputError, SettingError, install, quote
 from intarsia.tables.frame import CATEGORIES, kinds_of
 from intarsia.tables.names import PANDAS_INDEX, check_names
 from intarsia.tables.source import TEXT, Source, check_columns, not_found, reading, register_source
@@ -132,7 +132,7 @@ def scan_parquet(
     try:
         import pyarrow.parquet  # noqa: F401
     except ModuleNotFoundError:
-        raise SettingError("Parquet files need pyarrow. Hint: pip install 'intarsia[parquet]'.") from None
+        raise SettingError(f"Parquet files need pyarrow. {install('parquet')}") from None
     if isinstance(columns, str):
         raise SettingError(f"columns must be a list of names. Got {columns!r} instead.")
     table = ParquetTable(Path(path), batch_rows=batch_rows)

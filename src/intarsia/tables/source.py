@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from intarsia.core.types import FloatArray
-from intarsia.exceptions import InputError, SettingError, quote
+from intarsia.exceptions import InputError, SettingError, install, quote
 from intarsia.tables.categories import Category, is_blank, level_name, words_in
 from intarsia.tables.frame import CATEGORIES, NUMBERS, as_array, as_numbers, columns_of
 from intarsia.tables.names import column_names
@@ -66,6 +66,20 @@ class Source(ABC):
         """Memory that the table would take as numbers; a large table is not read as a whole."""
         return 8 * len(self) * len(self.columns)
 
+    def fits(self, limit: int) -> bool:
+        """Return whether the table takes at most so many bytes as numbers."""
+        return self.n_bytes <= limit
+
+    @property
+    def doubtful(self) -> Mapping[str, str]:
+        """Columns that can be read in two ways, and why; they are not read."""
+        return {}
+
+    @property
+    def remark(self) -> str | None:
+        """What is unusual about the way the source is read, in words."""
+        return None
+
     def only(self, columns: Sequence[str]) -> Source:
         """Return the source with these columns only."""
         check_columns(columns, self.columns, "the table")
@@ -94,6 +108,14 @@ class _Selection(Source):
 
     def __len__(self) -> int:
         return len(self._source)
+
+    @property
+    def doubtful(self) -> Mapping[str, str]:
+        return {name: reason for name, reason in self._source.doubtful.items() if name in self._columns}
+
+    @property
+    def remark(self) -> str | None:
+        return self._source.remark
 
     def as_text(self) -> Source:
         return _Selection(self._source.as_text(), self._columns)
@@ -205,7 +227,7 @@ def reading(path: Path, kind: str, hint: str = "") -> Iterator[None]:
 def needed(library: str, files: str, extra: str) -> None:
     """Raise an error that says how to install a library that these files need."""
     if find_spec(library) is None:
-        raise InputError(f"{files} need {library}. Hint: pip install 'intarsia[{extra}]'.")
+        raise InputError(f"{files} need {library}. {install(extra)}")
 
 
 def batch_columns(batch: Any) -> dict[str, Any]:

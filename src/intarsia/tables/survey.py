@@ -14,7 +14,7 @@ from intarsia.core.types import BoolArray, FloatArray
 from intarsia.core.units import Statistics
 from intarsia.tables.categories import MOST_LEVELS, Category, unusable_columns, why_not_levels
 from intarsia.tables.frame import CATEGORIES, NUMBERS, Table, check_magnitudes, check_not_empty
-from intarsia.tables.missing import blank_rows, missing_values
+from intarsia.tables.missing import FIRST_BLANK, blank_rows, missing_values
 from intarsia.tables.names import check_names
 from intarsia.tables.sample import LIMITS, Limits
 from intarsia.tables.source import TEXT, Source, batch_columns, numbers_of, words_of
@@ -67,7 +67,7 @@ def open_stream(source: Source, owner: str, missing: str = "observed", limits: L
     if missing == "error" and not table.is_complete:
         raise missing_values(owner, {name: n / n_rows for name, n in table.filled.items()})
     if table.blank:
-        raise blank_rows(owner, table.blank, n_rows)
+        raise blank_rows(owner, table.blank, n_rows, survey.first_blank)
     return table.without({name for name, n in table.filled.items() if not n})
 
 
@@ -90,6 +90,7 @@ class _Survey:
         self._limits, self._drawn = limits, limits.drawn(len(source), len(kinds))
         self._sampled: dict[str, list[Any]] = {name: [] for name in kinds}
         self._n_read = self._n_blank = 0
+        self.first_blank: list[int] = []
 
     def read(self, columns: Sequence[str] | None = None) -> None:
         """Read all rows, of all columns or of these."""
@@ -120,7 +121,9 @@ class _Survey:
             self._sampled[name].append([None if code < 0 else words.levels[code] for code in words.codes[drawn]])
             missing.append(partial(np.less, words.codes, 0))
         if not has_complete_column:
-            self._n_blank += int(np.logical_and.reduce([each() for each in missing]).sum())
+            blank = np.flatnonzero(np.logical_and.reduce([each() for each in missing]))
+            self._n_blank += len(blank)
+            self.first_blank += (blank[: FIRST_BLANK - len(self.first_blank)] + self._n_read).tolist()
         self._n_read += n
 
     def table(self) -> StreamedTable:

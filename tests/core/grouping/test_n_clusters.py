@@ -95,9 +95,10 @@ def told(best: int, most: int = 8):
 
 def test_one_participant_does_not_decide_alone_and_tables_are_weighted_by_rows():
     local = planted([[0.0, 9.0, 18.0, 27.0], [0.0, 9.0], [0.0, 9.0]])
-    alone = local._replace(tried={0: told(4), 1: told(2), 2: told(2)}, sizes=np.array([25] * 4 + [150] * 4))
+    alone = local._replace(tried={0: told(4), 1: told(2), 2: told(2)})
+    alone = with_rows(alone, np.array([25] * 4 + [150] * 4))
     assert choose(alone).found == 2
-    assert choose(alone._replace(sizes=np.array([500] * 4 + [50] * 4))).found == 4
+    assert choose(with_rows(alone, np.array([500] * 4 + [50] * 4))).found == 4
     assert choose(alone).tried.silhouette[0] == pytest.approx((100 * 0.5 + 600 * 0.7) / 700)
     assert choose(local).found == 4  # without tables: what participants with a quarter of the rows find
 
@@ -130,7 +131,12 @@ def test_a_cut_without_structure_is_no_reason_to_leave_the_number_of_the_partici
     # three clusters, each as far from the others, at three participants that see two of them
     densities = [Gaussian(apart * axis, np.ones(3)) for axis in np.eye(3)] * 3
     local = Summaries(
-        densities, np.ones((9, 3), dtype=bool), np.repeat([0, 1, 2], 3), np.full(9, 50), np.ones(9, dtype=bool)
+        densities,
+        np.ones((9, 3), dtype=bool),
+        np.repeat([0, 1, 2], 3),
+        np.full(9, 50),
+        np.full(9, 50.0),
+        np.ones(9, dtype=bool),
     )
     found = choose(local._replace(tried=dict.fromkeys(range(3), told(2))))
     assert found.silhouettes[3] > found.silhouettes[2] + 0.03
@@ -143,12 +149,21 @@ def test_there_are_no_more_clusters_than_local_clusters():
     assert choose(alone).n_clusters == 2
 
 
+def of_rows(sizes):
+    """Sizes, and weights that are these."""
+    return sizes, sizes.astype(float)
+
+
+def with_rows(local, sizes):
+    return local._replace(sizes=sizes, weight=sizes.astype(float))
+
+
 def planted(means: list[list[float]], *, chose: bool = True):
     """Participants with a cluster around each of these means, as the choice of K sees them."""
     owner = np.repeat(np.arange(len(means)), [len(row) for row in means])
     densities = [Gaussian(np.array([m, 0.0]), np.array([1.0, 1.0])) for row in means for m in row]
     n = len(densities)
-    return Summaries(densities, np.ones((n, 2), dtype=bool), owner, np.full(n, 50), np.full(n, chose))
+    return Summaries(densities, np.ones((n, 2), dtype=bool), owner, *of_rows(np.full(n, 50)), np.full(n, chose))
 
 
 def choose(local: Summaries, *, separate: bool = True):

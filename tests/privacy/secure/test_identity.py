@@ -110,4 +110,4 @@ except Exception as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.startswith("SettingError secure sums need")
-    assert "pip install 'intarsia[secure]'" in done.stdout
+    assert "pip install '.[secure]'" in done.stdout

@@ -86,6 +86,7 @@ class Choice(NamedTuple):
 class Summaries(NamedTuple):
     """Local clusters as the choice of K uses them; ``chose`` marks those whose owners chose their own number.
 
+    ``sizes`` are numbers of rows, and ``weight`` what these rows count in means over clusters and participants.
     ``tried`` are the tables of owners that told what their rows show with 2, 3, … clusters, by position.
     """
 
@@ -93,6 +94,7 @@ class Summaries(NamedTuple):
     seen: BoolArray
     owner: IntArray
     sizes: IntArray
+    weight: FloatArray
     chose: BoolArray
     tried: Mapping[int, TriedNumbers] = {}
 
@@ -108,7 +110,7 @@ def choose_n_clusters(local: Summaries, attracted: LocalForces, extent: Extent, 
     found, tried = _found(local)
     found = None if found is None else min(found, tree.n_leaves)
     distances = expected_distances(local.densities, local.seen, extent)
-    weights = local.sizes.astype(np.float64)
+    weights = local.weight
     curve = silhouettes_of_cuts(tree, distances, weights)
     if separate:
         bound = int(counts.max()) if found is None else found
@@ -133,9 +135,9 @@ def choose_n_clusters(local: Summaries, attracted: LocalForces, extent: Extent, 
 
 def _found(local: Summaries) -> tuple[int | None, TriedNumbers | None]:
     """Return the number of clusters that participants found, and what their rows show together, if any told it."""
-    counts, rows = np.bincount(local.owner), np.bincount(local.owner, weights=local.sizes)
+    counts, rows = np.bincount(local.owner), np.bincount(local.owner, weights=local.weight)
     if local.tried:
-        tried = pooled(list(local.tried.values()), [int(rows[owner]) for owner in local.tried])
+        tried = pooled(list(local.tried.values()), [float(rows[owner]) for owner in local.tried])
         return clearest_number(tried), tried
     chose = np.unique(local.owner[local.chose])
     return found_by_participants(counts[chose].tolist(), rows[chose].tolist()) if len(chose) else None, None

@@ -55,7 +55,7 @@ def squares_between(centroids: MaskedCentroids, groups: IntArray, n_groups: int)
     return float((centroids.counts * np.square(differences)).sum())
 
 
-def share_moved(one: IntArray, other: IntArray, weights: IntArray) -> float:
+def share_moved(one: IntArray, other: IntArray, weights: IntArray | FloatArray) -> float:
     """Return the share of the weights that two groupings put in different groups, after the best matching of groups.
 
     >>> round(share_moved(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1]), np.array([2, 1, 5, 2])), 3)

@@ -99,7 +99,7 @@ def tried_numbers(
     )
 
 
-def pooled(tables: Sequence[TriedNumbers], rows: Sequence[int]) -> TriedNumbers:
+def pooled(tables: Sequence[TriedNumbers], rows: Sequence[float]) -> TriedNumbers:
     """Return the mean of all tables, weighted by rows; numbers that a participant did not try count for the others.
 
     Beyond the numbers that a participant tried, it counts with its last compactness: a mean over ever fewer participants

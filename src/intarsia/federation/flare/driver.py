@@ -12,17 +12,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
+from msgspec.structs import replace
 from nvflare.fuel.flare_api.flare_api import Session
 
 from intarsia import exceptions
 from intarsia._files import lock, write_atomically
 from intarsia.coordinator import Algorithm
-from intarsia.exceptions import FederationError, IntarsiaError, quote
+from intarsia.coordinator.feasibility import ColumnsQuestion, ColumnsTold
+from intarsia.exceptions import FederationError, IntarsiaError, SettingError, quote
 from intarsia.federation.flare.attendance import Attendance
+from intarsia.federation.flare.controller import COLUMNS, HOW
 from intarsia.federation.flare.engine import check_engine, speak_tls_1_3
 from intarsia.federation.flare.job import write_job
 from intarsia.federation.flare.session import (
@@ -30,6 +34,7 @@ from intarsia.federation.flare.session import (
     AwayError,
     Ended,
     ServerStatus,
+    ended_from,
     fetch,
     finished_jobs,
     open_session,
@@ -38,10 +43,12 @@ from intarsia.federation.flare.session import (
     status_of,
 )
 from intarsia.federation.kit_folder import study_of
+from intarsia.federation.study_file import Study
 
 _POLL_EVERY = 0.5  # seconds
 _MAX_FRUITLESS = 4  # jobs in a row that brought no reply
-_MAX_UNSCHEDULED = 60.0  # seconds that a job may wait for its sites
+_MAX_UNSCHEDULED = 10.0  # seconds that a job may wait for its sites
+_MOST_SECONDS = 60  # that a question for columns waits for a site
 _LAST = "last.json"  # in the kit: the state of the last run
 _KEPT = "All replies so far are kept: the same command continues."
 
@@ -56,12 +63,12 @@ class Submission:
 
 
 class Driver:
-    """Runs a study with the analyst's kit; ``tell`` gets lines about the progress."""
+    """Runs a study with the analyst's kit (default: its own); ``tell`` gets lines about the progress."""
 
-    def __init__(self, kit: Path, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, kit: Path, tell: Callable[[str], None] = lambda _: None, study: Study | None = None) -> None:
         check_engine()
         speak_tls_1_3()
-        self.kit, self.study = kit.resolve(), study_of(kit)
+        self.kit, self.study = kit.resolve(), study_of(kit) if study is None else study
         self._tell, self._last_told = tell, ""
         self._attendance = Attendance(self.study)
 
@@ -70,6 +77,18 @@ class Driver:
         with open_session(self.study, self.kit, patience) as session:
             status = status_of(session)
             return status, next((one for job in status.jobs if (one := progress_of(session, job))), {})
+
+    def described(self, status: ServerStatus, progress: dict[str, Any]) -> dict[str, Any]:
+        """Return all that is known, as ``federation status --json`` prints it."""
+        return {
+            "connected": status.connected,
+            "away": self.away(status),
+            "needed": self.study.needed,
+            "jobs": status.jobs,
+            "started": status.started,
+            "progress": progress,
+            "last": self.last(),
+        }
 
     def away(self, status: ServerStatus) -> list[str]:
         """Return the participants that are not connected."""
@@ -96,6 +115,51 @@ class Driver:
         self._attendance = Attendance(self.study, without)
         with self._locked():
             self._run(Submission(algorithm, settings, target), patience)
+
+    def ask_columns(self, patience: float = 20.0) -> ColumnsTold:
+        """Ask the participants that are connected for names and kinds of their columns. No run is begun or continued.
+
+        Raises
+        ------
+        SettingError
+            The study does not say that this may be asked.
+        FederationError
+            Nobody is connected, a run is going on, or the job died.
+        """
+        if not self.study.feasibility:
+            raise SettingError(
+                f"participants of {self.study.name!r} have not agreed to tell which columns they have before a run. Hint: "
+                "feasibility = true in the study file, above all tables, then new kits and new consent forms."
+            )
+        try:
+            with self._locked(), open_session(self.study, self.kit, patience) as session:
+                return self._ask_columns(session, time.monotonic() + patience)
+        except IntarsiaError:
+            raise
+        except Exception as error:
+            why = f"the connection to the server was lost ({type(error).__name__})."
+            raise FederationError(f"{why} Hint: the same command asks again.") from error
+
+    def _ask_columns(self, session: Session, until: float) -> ColumnsTold:
+        while (status := status_of(session)).jobs:  # also one that is just ending
+            if time.monotonic() > until:
+                raise FederationError("a run is going on. Hint: federation status; check when it is over.")
+            time.sleep(_POLL_EVERY)
+        if not (present := [name for name in self.study.participants if name in status.connected]):
+            raise FederationError("no participant is connected. Hint: intarsia participant serve, at the sites.")
+        study = replace(self.study, quorum=1, deadline=min(self.study.deadline, _MOST_SECONDS))
+        away = self.away(status)
+        with tempfile.TemporaryDirectory() as folder:
+            write_job(Path(folder) / "job", study, ColumnsQuestion(), {}, present, away)
+            job = str(session.submit_job(str(Path(folder) / "job")))
+            self._say(f"asking {', '.join(present)}")
+            path = Path(folder) / COLUMNS
+            outcome = self._wait_for_job(session, job, status.started)
+            ended = outcome if isinstance(outcome, Ended) else fetch(session, job, path, outcome, COLUMNS)
+            if not ended.done:
+                raise FederationError(f"{ended.message} Hint: the same command asks again.")
+            told = msgspec.json.decode(path.read_bytes(), type=ColumnsTold)
+        return ColumnsTold(told.kinds, told.refused, dict.fromkeys(away, "not connected") | dict(told.silent))
 
     def fetch(self, target: Path, patience: float = 20.0) -> None:
         """Fetch the result of the last run that has one."""
@@ -155,9 +219,7 @@ class Driver:
                 job = self._submit(session, wanted, self._attendance.present(status.connected))
                 submitted = True
                 outcome = self._wait_for_job(session, job, status.started)
-                if outcome is None:
-                    return Ended(message="the server was restarted.", unknown=True)
-                return fetch(session, job, wanted.target, outcome)
+                return outcome if isinstance(outcome, Ended) else fetch(session, job, wanted.target, outcome)
         except AwayError as error:
             return Ended(message=str(error), away=True)
         except IntarsiaError:
@@ -169,9 +231,11 @@ class Driver:
     def _wait_for_participants(self, session: Session, until: float) -> ServerStatus:
         """Wait for everybody; once the deadline is over, for the quorum."""
         attendance, begun = self._attendance, time.monotonic()
+        since: dict[str, str] = {}
         while True:
             status = status_of(session)
             away = attendance.away(status.connected, time.monotonic() - begun)
+            since = {name: since.get(name) or _clock() for name in away}
             if attendance.can_start(away):
                 return status
             if time.monotonic() > until and not attendance.has_quorum(away):
@@ -181,8 +245,21 @@ class Driver:
                     f"{len(away)} participant(s) are not connected: {quote(away)}{need}. "
                     "Hint: intarsia participant serve there, or go on without: --without."
                 )
-            self._say(f"waiting for {', '.join(away)}")
+            self._say_waiting(since, begun, until)
             time.sleep(_POLL_EVERY)
+
+    def _say_waiting(self, since: dict[str, str], begun: float, until: float) -> None:
+        """Say who is waited for, since when, and what happens if nobody comes."""
+        away = list(since)
+        if self._attendance.has_quorum(away):
+            end, then = begun + self.study.deadline, "then the run goes on without (the quorum is there)"
+        else:
+            end, then = until, "then the run pauses"
+        seconds = end - time.monotonic()
+        whom = ", ".join(f"{name} (not connected at {at})" for name, at in since.items())
+        text = f"waiting for {whom}, until {_clock(seconds)}; {then}"
+        if self._say(text, key=f"waiting {away} {then}"):
+            self._note("waiting", text)
 
     def _submit(self, session: Session, wanted: Submission, present: list[str]) -> str:
         with tempfile.TemporaryDirectory() as folder:
@@ -199,8 +276,8 @@ class Driver:
         self._say(f"submitted to {', '.join(present)}")
         return job
 
-    def _wait_for_job(self, session: Session, job: str, started: float) -> str | None:
-        """Return the status in which the job ended; None if the server was restarted since it was submitted."""
+    def _wait_for_job(self, session: Session, job: str, started: float) -> str | Ended:
+        """Return the status in which the job ended, or how it ended if it has no result to fetch."""
         submitted = time.monotonic()
         while True:
             status = str(session.get_job_status(job))
@@ -210,8 +287,11 @@ class Driver:
                 quietly(session.abort_job, job)  # a participant has left since
                 return "not begun"
             if status_of(session).started != started:
-                return None  # the status of such a job stays RUNNING
-            self._say_progress(progress_of(session, job))
+                return Ended(message="the server was restarted.", unknown=True)  # such a job stays RUNNING
+            progress = progress_of(session, job)
+            if HOW in progress:
+                return ended_from(progress[HOW])
+            self._say_progress(progress)
             time.sleep(_POLL_EVERY)
 
     def _fail(self, ended: Ended) -> NoReturn:
@@ -236,12 +316,23 @@ class Driver:
         step = f"{phase} {progress['round']}" if progress.get("round") else str(phase)
         whom = f", waiting for {', '.join(waiting)}" if answered and waiting else ""
         away = f"; away: {', '.join(progress['away'])}" if progress["away"] else ""
-        self._say(f"{step}: {len(answered)} of {len(answered) + len(waiting)} answered{whom}{away}")
+        text = f"{step}: {len(answered)} of {len(answered) + len(waiting)} answered{whom}"
+        until = (
+            f" until {_clock(progress['deadline'] - progress['seconds'])}" if whom and "deadline" in progress else ""
+        )
+        self._say(f"{text}{until}{away}", key=f"{text}{away}")
 
-    def _say(self, text: str) -> None:
-        if text != self._last_told:
+    def _say(self, text: str, key: str | None = None) -> bool:
+        """Tell a text, unless the last one had the same key (by default: was the same); return whether it was told."""
+        if (new := (key or text) != self._last_told) is True:
             self._tell(text)
-            self._last_told = text
+            self._last_told = key or text
+        return new
+
+
+def _clock(seconds: float = 0.0) -> str:
+    """Return the time of day in so many seconds."""
+    return (datetime.now(UTC).astimezone() + timedelta(seconds=seconds)).strftime("%H:%M:%S")
 
 
 def _error(name: str, message: str) -> IntarsiaError:

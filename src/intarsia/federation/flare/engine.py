@@ -17,7 +17,7 @@ from functools import wraps
 from importlib import import_module, metadata
 from typing import Any, NamedTuple
 
-from intarsia.exceptions import FederationError
+from intarsia.exceptions import FederationError, install
 
 OLDEST, TOO_NEW = (2, 9), (2, 10)
 SERVER_MODULE = "nvflare.private.fed.app.server.server_train"
@@ -25,9 +25,11 @@ SITE_MODULE = "nvflare.private.fed.app.client.client_train"
 HTTP_DRIVER = "nvflare.fuel.f3.drivers.aio_http_driver"
 NET_UTILS = "nvflare.fuel.f3.drivers.net_utils"
 CELL = "nvflare.fuel.f3.cellnet.cell"
+CORE_CELL = "nvflare.fuel.f3.cellnet.core_cell"
 NET_AGENT = "nvflare.fuel.f3.cellnet.net_agent"
 SITE_REQUESTS = "nvflare.private.fed.client.client_req_processors"
 JOB_COMMANDS = "nvflare.private.fed.client.admin_commands"
+CLIENT_MANAGER = "nvflare.private.fed.server.client_manager"
 FED_SERVER = "nvflare.private.fed.server.fed_server"
 SERVER_RUNNER = "nvflare.private.fed.server.server_runner"
 
@@ -63,10 +65,16 @@ INTERNALS = (
     Internal(NET_UTILS, "get_ssl_context"),
     Internal(FED_SERVER, "BaseServer.__init__", uses="heart_beat_timeout"),
     Internal(FED_SERVER, "BaseServer.remove_dead_clients", uses="heart_beat_timeout"),
+    Internal(FED_SERVER, "BaseServer.deploy", uses="client_cleanup"),
+    Internal(FED_SERVER, "BaseServer.logout_client"),
+    Internal(FED_SERVER, "FederatedServer.deploy", uses="_validate_auth_headers"),
+    Internal(CLIENT_MANAGER, "ClientManager.is_client_disabled", uses="disabled_clients"),
+    Internal(CLIENT_MANAGER, "ClientManager.authenticated_client", uses="is_client_disabled"),
+    Internal(CORE_CELL, "CoreCell.__init__", uses="agents"),
+    Internal(CORE_CELL, "CoreCell.register_request_cb"),
+    Internal(CORE_CELL, "CoreCell.send_request"),
     Internal(SITE_REQUESTS, "ClientRequestProcessors.request_processors"),
     Internal(JOB_COMMANDS, "AdminCommands.commands"),
-    Internal(NET_AGENT, "_CHANNEL"),
-    Internal(NET_AGENT, "_TOPIC_ECHO"),
     Internal(CELL, "Cell.__init__", uses="core_cell"),
     Internal(SERVER_RUNNER, "ServerRunner._report_client_active", uses="client_is_active"),
     *(
@@ -98,7 +106,7 @@ def check_engine() -> None:
         )
 
 
-_HINT = "Hint: pip install 'intarsia[cli,flare]'"
+_HINT = install("cli", "flare")
 
 
 def _installed() -> str:

@@ -14,9 +14,9 @@ from nvflare.apis.signal import Signal
 
 from intarsia.exceptions import IntarsiaError, LocalAlgorithmError
 from intarsia.federation.flare.engine import check_engine, lock_job
-from intarsia.federation.flare.filter import MESSAGE, REQUEST
-from intarsia.federation.flare.job import TASK
+from intarsia.federation.flare.job import MESSAGE, REQUEST, TASK
 from intarsia.federation.flare.starter import LIMIT
+from intarsia.federation.pages import write_site_page
 from intarsia.federation.site import RELEASES, Site
 from intarsia.privacy.journal import Journal
 from intarsia.protocol import Failure, Reply, encode
@@ -61,6 +61,7 @@ class Answering(Executor):
             return reply
         failure = Failure(error=kind, message=f"participant {name!r} {text}")
         Journal(kit / RELEASES).write_reply(failure, None)
+        write_site_page(kit, name)
         return failure
 
     def _log_cause(self, fl_ctx: FLContext, error: BaseException | None) -> None:

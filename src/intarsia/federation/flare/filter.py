@@ -13,11 +13,10 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 
 from intarsia.exceptions import ProtocolError, ReleaseError
+from intarsia.federation.flare.job import MESSAGE, REQUEST
 from intarsia.federation.site import RELEASES
 from intarsia.privacy.journal import LEFT, Journal
 from intarsia.protocol import decode_reply
-
-MESSAGE, REQUEST = "intarsia.message", "intarsia.request"
 
 
 class Gate(Filter):

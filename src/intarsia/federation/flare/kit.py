@@ -41,6 +41,10 @@ _RIGHTS = {
 _NEVER = {"byoc": "none", "shell_commands": "none", "operate": "none", "server-predeployed-flwr": "none"}
 _NOTHING = dict.fromkeys(_RIGHTS, "none") | _NEVER
 
+_SCHEDULE = {"min_schedule_interval": 1.0, "max_schedule_interval": 5.0}  # seconds; the engine's: 10 and 600
+_REGISTER_EVERY = 0.5  # seconds between two attempts of a site to register; the engine's: 2
+_CHECK_EVERY = 0.2  # seconds after which a job's process notices that its work has ended; the engine's: 3
+
 _START_SCRIPTS = (
     "*.sh",
     "*.ipynb",
@@ -177,20 +181,35 @@ def _restricted(local: Path, classes: list[str], log_component: str) -> dict[str
     return resources | allowed | {"components": components}
 
 
-def settle_server(kit: Path) -> None:
-    """Put the stores of jobs and snapshots into the kit, wherever it is now; by default they are in a shared folder."""
+def _resources(kit: Path) -> tuple[Path, dict[str, Any]]:
+    """Return the engine's settings in a kit, and where they are."""
     path = kit / "local" / "resources.json"
     try:
-        resources = json.loads(path.read_text(encoding="utf-8"))
+        return path, json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise SettingError(
             f"{path} cannot be read ({type(error).__name__}). Hint: use the copy that came with the kit."
         ) from None
+
+
+def settle_site(kit: Path) -> None:
+    """Let a site ask again soon while the server is not there yet."""
+    path, resources = _resources(kit)
+    resources["client"] = resources.get("client", {}) | {"client_register_interval": _REGISTER_EVERY}
+    _write(path, resources)
+
+
+def settle_server(kit: Path) -> None:
+    """Put the stores of jobs and snapshots into the kit, wherever it is now; by default they are in a shared folder."""
+    path, resources = _resources(kit)
     state = kit.resolve() / "state"
     state.mkdir(mode=0o700, exist_ok=True)
     resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(state / "snapshots")
     (manager,) = (entry for entry in resources["components"] if entry["id"] == "job_manager")
     manager["args"]["uri_root"] = str(state / "jobs")
+    (scheduler,) = (entry for entry in resources["components"] if entry["id"] == "job_scheduler")
+    scheduler["args"] |= _SCHEDULE
+    resources["servers"][0]["check_engine_frequency"] = _CHECK_EVERY
     _write(path, resources)
 
 
@@ -203,6 +222,14 @@ def _write(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
+def _settle_log(local: Path) -> None:
+    """Write the configuration of the logs into a kit, from the engine's default, if the kit has it."""
+    if (default := local / "log_config.json.default").is_file():
+        from intarsia.federation.flare.log import configured  # its classes are the engine's
+
+        _write(local / "log_config.json", configured(json.loads(default.read_text(encoding="utf-8"))))
+
+
 def command_of(kit: Path) -> tuple[list[str], dict[str, str]]:
     """Return the command that starts the server or the site of a kit in this interpreter, and its environment."""
     kit = kit.resolve()
@@ -211,9 +238,12 @@ def command_of(kit: Path) -> tuple[list[str], dict[str, str]]:
         settle_server(kit)
         which, config, who = "server", "fed_server.json", [f"org={study.name}"]
     else:
+        settle_site(kit)
         which, config, who = "site", "fed_client.json", [f"uid={name}", f"org={name}"]
     (kit / "transfer").mkdir(exist_ok=True)
+    _settle_log(kit / "local")
     settings = ["secure_train=true", *who, "config_folder=config"]
+    settings += [f"heart_beat_interval={starter.HEARTBEAT}"] if which == "site" else []
     command = [sys.executable, "-u", "-m", starter.__name__, which, "-m", str(kit), "-s", config]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return [*command, "--set", *settings], environment | {"MALLOC_ARENA_MAX": "2"}

@@ -88,8 +88,8 @@ def progress_of(session: Session, job: str) -> dict[str, Any]:
     return progress if isinstance(progress, dict) else {}
 
 
-def fetch(session: Session, job: str, target: Path, status: str) -> Ended:
-    """Return how a finished job ended; its model file, if it has one, is copied to ``target``."""
+def fetch(session: Session, job: str, target: Path, status: str, name: str = MODEL) -> Ended:
+    """Return how a finished job ended; its file of this ``name``, if it has one, is copied to ``target``."""
     with tempfile.TemporaryDirectory() as folder:
         downloaded = Path(session.download_job_result(job, folder))
         path = next(downloaded.rglob(ENDED), None)
@@ -101,8 +101,16 @@ def fetch(session: Session, job: str, target: Path, status: str) -> Ended:
             return Ended(message=f"the job ended, but its {ENDED} is invalid ({status}).")
         if ended.done:
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(next(downloaded.rglob(MODEL)), target)
+            shutil.copyfile(next(downloaded.rglob(name)), target)
         return ended
+
+
+def ended_from(described: Any) -> Ended:
+    """Return how a job ended, from what its controller tells while its processes end."""
+    try:
+        return msgspec.convert(described, Ended)
+    except msgspec.ValidationError:
+        return Ended(message="the job ended, but how it ended cannot be read.")
 
 
 def _refusals(session: Session, job: str) -> str:

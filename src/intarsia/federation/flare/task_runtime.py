@@ -15,10 +15,19 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from intarsia.exceptions import FederationError, ProtocolError, quote
-from intarsia.federation.flare.filter import MESSAGE
-from intarsia.federation.flare.job import TASK
+from intarsia.federation.flare.job import MESSAGE, TASK
 from intarsia.federation.flare.presence import Presence
-from intarsia.protocol import Reply, Request, decode_reply, encode, phase_of
+from intarsia.protocol import (
+    AskMasked,
+    Assign,
+    KeepLabels,
+    Label,
+    Reply,
+    Request,
+    decode_reply,
+    encode,
+    phase_of,
+)
 from intarsia.runtime.contract import OnReply, Runtime, check_known, check_unique
 
 _CHECK_EVERY = 0.02  # seconds
@@ -30,11 +39,21 @@ class ReturnedError(FederationError):
     """A participant that was away is connected again, and takes part from the next job on."""
 
 
+class AbortedError(FederationError):
+    """The job was aborted: by the analyst, or by the engine because it misses sites, ``absent``."""
+
+    def __init__(self, absent: Sequence[str]) -> None:
+        whom = f" because {quote(absent)} did not answer" if absent else ""
+        super().__init__(f"the run was aborted{whom}. All replies are kept: the same command continues the run.")
+        self.absent = list(absent)
+
+
 class FlareRuntime(Runtime):
     """Sends each participant a task of its own, because requests differ.
 
-    A participant in this job has until the deadline to answer. One that is not in this job is not asked; as soon as it is
-    connected again, the runtime ends the job at the start of an exchange, so that the next job includes it.
+    A participant in this job has until the deadline to answer. One whose site died is not waited for. One that is not in
+    this job is not asked; as soon as it is connected again, the runtime ends the job at the start of an exchange, so that
+    the next job includes it.
     """
 
     def __init__(
@@ -80,7 +99,7 @@ class FlareRuntime(Runtime):
             for name in requests
             if name not in replies
         }
-        self._await_return([name for name, reason in self.reasons.items() if reason == _GONE], inbox.started)
+        self._let_go([name for name, reason in self.reasons.items() if reason == _GONE], requests, inbox.started)
         return {name: replies[name] for name in requests if name in replies}
 
     def _send(self, name: str, request: Request, inbox: _Inbox) -> Task:
@@ -108,16 +127,21 @@ class FlareRuntime(Runtime):
 
     def _check_aborted(self) -> None:
         if self._abort.triggered:
-            raise FederationError("the run was aborted. All replies are kept: the same command continues the run.")
+            asked = self._requests if self._n_exchanges else {}
+            raise AbortedError([name for name in asked if self._presence.is_gone(name, self._inbox.started)])
 
     def _check_returned(self) -> None:
         if returned := self._presence.returned:
             raise ReturnedError(f"{quote(returned)} came back.")
 
-    def _await_return(self, gone: list[str], started: float) -> None:
-        """Give a site that died in this exchange until the deadline to come back."""
+    def _let_go(self, gone: list[str], requests: Mapping[str, Request], started: float) -> None:
+        """Remove sites that died from this job. Whoever is asked to label its rows has until the deadline to come back.
+
+        The others go on at once if they are enough: the next exchange takes in whoever is back. After the request for
+        labels there is no next exchange.
+        """
         self._presence.lost(gone)
-        while gone and time.monotonic() - started < self._deadline:
+        while any(is_last(requests[name]) for name in gone) and time.monotonic() - started < self._deadline:
             self._check_aborted()
             self._check_returned()
             time.sleep(_CHECK_EVERY)
@@ -136,7 +160,18 @@ class FlareRuntime(Runtime):
             "answered": sorted(answered),
             "waiting": sorted(name for name in requests if name not in answered and name in in_job),
             "away": sorted(name for name in self._participants if name not in in_job),
+            "seconds": round(time.monotonic() - self._inbox.started, 1),
+            "deadline": self._deadline,
+            "seconds_away": {
+                name: round(self._presence.seconds_away(name), 1) for name in self._participants if name not in in_job
+            },
         }
+
+
+def is_last(request: Request) -> bool:
+    """Whether a participant that does not answer gets no labels."""
+    question = request.question if isinstance(request, AskMasked) else request
+    return isinstance(question, Label | Assign | KeepLabels)
 
 
 class _Inbox:

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.exceptions import SettingError
+from intarsia.exceptions import SettingError, install
 
 Words = npt.NDArray[np.uint64]
 KEY, SEED = 32, 16  # bytes of a key and of a seed; a seed is what Shamir's scheme can share
@@ -111,8 +111,7 @@ def library() -> Any:
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
     except ImportError as error:
         raise SettingError(
-            f"secure sums need cryptography and pycryptodome; {error.name} is not installed. "
-            "Hint: pip install 'intarsia[secure]'."
+            f"secure sums need cryptography and pycryptodome; {error.name} is not installed. {install('secure')}"
         ) from None
     return SimpleNamespace(
         Shamir=Shamir,

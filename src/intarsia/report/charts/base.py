@@ -13,7 +13,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from intarsia.report.data import Participant
+from intarsia.report.data import Participant, ReportData
+from intarsia.results.outcome import called
 
 # distinguishable for people who cannot tell red from green, on a light and on a dark page
 COLOURS = (
@@ -65,6 +66,12 @@ def text(name: str, most: int = _SHORT) -> str:
 def full(name: str) -> str:
     """Return a name for a hover text, which may be longer."""
     return text(name, _LONG)
+
+
+def of_cluster(data: ReportData, number: int, most: int = _SHORT) -> str:
+    """Return what a chart calls a cluster: its number is never shortened, and its name is made safe."""
+    name = data.clusters[number].name
+    return called(number, text(name, most) if name else None)
 
 
 def axis(names: Sequence[str], **more: Any) -> dict[str, Any]:

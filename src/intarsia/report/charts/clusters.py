@@ -16,12 +16,14 @@ from intarsia.report.charts.base import (
     full,
     heat,
     largest,
+    of_cluster,
     only,
     stacked,
     titled,
 )
 from intarsia.report.data import ReportData
 from intarsia.report.words import rounded
+from intarsia.results.outcome import LONGEST_NAME
 
 MOST_STACKED = 10  # clusters as colours; beyond it they are columns of a heat map
 AROUND_THE_MEAN = [[0, "#1b7837"], [0.5, "#f2f2f2"], [1, "#762a83"]]  # no cluster has these colours
@@ -35,15 +37,16 @@ def profiles(data: ReportData) -> Chart:
     hover = [[_profile_text(data, c, m) for c in range(k)] for m in shown]
     reach = max((abs(v) for row in values for v in row if v is not None), default=0.0) or 1.0
     coloured = heat(values, hover, scale=AROUND_THE_MEAN, bar="off the mean,<br>in deviations", zmin=-reach, zmax=reach)
+    ticks = [of_cluster(data, c) if k <= MOST_STACKED else str(c) for c in range(k)]
     drawn = figure(
         [coloured],
         130 + 20 * len(shown),
-        xaxis=axis([f"cluster {c}" if k <= MOST_STACKED else str(c) for c in range(k)], side="top"),
+        xaxis=axis([], tickvals=list(range(k)), ticktext=ticks, side="top"),
         yaxis=axis([p.features[m] for m in shown], autorange="reversed"),
     )
     noisy = ("error of the mean from noise",) if p.errors else ()
     kinds = ("mean", *noisy, "off the mean, in deviations", "deviation", "values", "measured by")
-    head = ("feature", *(f"cluster {c}: {kind}" for c in range(k) for kind in kinds))
+    head = ("feature", *(f"{cluster.called}: {kind}" for cluster in data.clusters for kind in kinds))
     return Chart(
         "profiles",
         "Profiles",
@@ -70,7 +73,7 @@ def _profile_row(data: ReportData, m: int) -> Iterator[str | int]:
 
 def _profile_text(data: ReportData, c: int, m: int) -> str:
     p = data.profiles
-    head = f"{full(p.features[m])}<br>cluster {c}: "
+    head = f"{full(p.features[m])}<br>{of_cluster(data, c, LONGEST_NAME)}: "
     if p.means[c][m] is None:
         return head + ("too few values to be shown" if p.cells[c][m] else "not measured")
     spread = "" if p.deviations[c][m] is None else f" ± {rounded(p.deviations[c][m], p.overall[m])}"
@@ -99,7 +102,7 @@ def sizes(data: ReportData) -> Chart:
     share = [[100 * n / t for n, t in zip(cluster.rows_of, totals, strict=True)] for cluster in data.clusters]
     hover = [
         [
-            f"{full(name)}<br>cluster {c}: {n:,} rows, {s:.1f} %"
+            f"{full(name)}<br>{of_cluster(data, c, LONGEST_NAME)}: {n:,} rows, {s:.1f} %"
             for name, n, s in zip(names, cluster.rows_of, own, strict=True)
         ]
         for c, (cluster, own) in enumerate(zip(data.clusters, share, strict=True))
@@ -107,7 +110,7 @@ def sizes(data: ReportData) -> Chart:
     if k <= MOST_STACKED:
         some = [names[i] for i in who]
         traces = [
-            bars(some, [share[c][i] for i in who], [hover[c][i] for i in who], f"cluster {c}", colour_of(c))
+            bars(some, [share[c][i] for i in who], [hover[c][i] for i in who], of_cluster(data, c), colour_of(c))
             for c in range(k)
         ]
         drawn = stacked(traces, some, titled("share of a participant's rows, %", range=[0, 100.5], dtick=20))
@@ -129,5 +132,5 @@ def sizes(data: ReportData) -> Chart:
         "Clusters at each participant",
         "The share of each participant's rows in each cluster." + only(len(who), len(names), "largest participants"),
         drawn,
-        Rows(("participant", "rows", *(f"cluster {c}" for c in range(k))), rows),
+        Rows(("participant", "rows", *(cluster.called for cluster in data.clusters)), rows),
     )

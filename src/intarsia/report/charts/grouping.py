@@ -20,6 +20,7 @@ from intarsia.report.charts.base import (
     colour_of,
     figure,
     full,
+    of_cluster,
     only,
     text,
     titled,
@@ -75,7 +76,14 @@ def _by_point(data: ReportData) -> Iterator[_Flow]:
         band = AMBIGUOUS if point.ambiguous else right
         name, hover = _point_name(data, point), _point_text(data, point)
         yield _Flow(
-            (point.participant, point.index), name, left, f"cluster {point.cluster}", right, point.rows, band, hover
+            (point.participant, point.index),
+            name,
+            left,
+            of_cluster(data, point.cluster),
+            right,
+            point.rows,
+            band,
+            hover,
         )
 
 
@@ -87,7 +95,7 @@ def _by_participant(data: ReportData) -> Iterator[_Flow]:
         bands.setdefault((point.participant, target, point.ambiguous), []).append(point)
     for (participant, target, ambiguous), points in sorted(bands.items()):
         known = target < len(data.clusters)
-        right, colour = (f"cluster {target}", colour_of(target)) if known else ("other clusters", GREY)
+        right, colour = (of_cluster(data, target), colour_of(target)) if known else ("other clusters", GREY)
         name, rows = data.participants[participant].name, sum(point.rows for point in points)
         mark = " (ambiguous)" if ambiguous else ""
         hover = f"{full(name)}: {len(points)} local clusters<br>{rows:,} rows in {right}{mark}"
@@ -130,7 +138,9 @@ def _point_text(data: ReportData, point: MapPoint) -> str:
     clear = "" if point.margin is None else f"<br>margin {point.margin:.2f}"
     mark = " (ambiguous)" if point.ambiguous else ""
     whose = full(data.participants[point.participant].name)
-    return f"{whose}, local cluster {point.index}<br>{point.rows:,} rows in cluster {point.cluster}{clear}{mark}"
+    return (
+        f"{whose}, local cluster {point.index}<br>{point.rows:,} rows in {of_cluster(data, point.cluster)}{clear}{mark}"
+    )
 
 
 def _point_row(data: ReportData, point: MapPoint) -> tuple[Any, ...]:
@@ -159,7 +169,7 @@ def map_of_local_clusters(data: ReportData) -> Chart:
                     x=[point.x for point in points],
                     y=[point.y for point in points],
                     mode="markers",
-                    name=f"cluster {c}, ambiguous" if ambiguous else f"cluster {c}",
+                    name=of_cluster(data, c) + (", ambiguous" if ambiguous else ""),
                     showlegend=bool(points),
                     hoverinfo="text",
                     hovertext=[_point_text(data, point) for point in points],

@@ -1,0 +1,64 @@
+"""The kit: whose it is, who can read it, its certificates, and the clock, by its times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from intarsia.exceptions import FederationError, InputError, IntarsiaError
+from intarsia.federation.certificates.keys import KeyPair, certificate_of, fingerprint, is_signed_by, read_small_file
+from intarsia.federation.certificates.lifetimes import check_lifetimes, lifetimes
+from intarsia.federation.doctor.finding import Finding, State
+from intarsia.federation.doctor.reach import CLOCK
+from intarsia.federation.kit_folder import ROOT, SERVER, STARTUP, name_of, open_to_others
+from intarsia.federation.study_file import Study
+
+_AHEAD = timedelta(days=1)  # files of the kit may have been made on another machine
+
+
+def look_at_kit(kit: Path, study: Study, now: datetime) -> Iterator[Finding]:
+    """Look at the permissions of a kit, at its certificates, and at the clock by its times."""
+    name = name_of(kit)
+    yield Finding("kit", State.FINE, f"of {name!r} in the study {study.name!r}")
+    for warning in open_to_others(kit):
+        yield Finding.of_error("permissions", InputError(warning), State.WARNING)
+    yield from _clock(kit, now)
+    try:
+        warnings = check_lifetimes(kit, now)
+        _check_pair(kit, name)
+    except IntarsiaError as error:
+        yield Finding.of_error("certificate", error)
+        return
+    for warning in warnings:
+        yield Finding.of_error("certificate", FederationError(warning), State.WARNING)
+    if not warnings:
+        ends = min(life.ends for life in lifetimes(kit))
+        yield Finding("certificate", State.FINE, f"signed by the study's authority, valid until {ends:%Y-%m-%d}")
+
+
+def _clock(kit: Path, now: datetime) -> Iterator[Finding]:
+    """Compare the clock with the times of the kit: nothing in it can be younger than now."""
+    begins = [life.begins for life in lifetimes(kit)]
+    written = datetime.fromtimestamp((kit / STARTUP / ROOT).stat().st_mtime, UTC)
+    if max(begins) > now or written > now + _AHEAD:
+        seen = (
+            f"it is {now:%Y-%m-%d %H:%M} UTC here, and this kit was made later, {max(*begins, written):%Y-%m-%d %H:%M}"
+        )
+        yield Finding(CLOCK, State.FAULT, seen, "Set this machine's clock: use NTP.")
+
+
+def _check_pair(kit: Path, name: str) -> None:
+    """Raise an error unless the key fits the certificate, and the study's authority signed it."""
+    which = "server" if name == SERVER else "client"
+    pair = KeyPair.read(kit / STARTUP / f"{which}.key")
+    certificate = certificate_of(read_small_file(kit / STARTUP / f"{which}.crt"))
+    if fingerprint(pair.public) != fingerprint(certificate.public_key()):
+        raise FederationError(
+            f"{which}.key is not the key of {which}.crt. Hint: restore the kit, or make a new key: "
+            "intarsia federation join-request --kit …"
+        )
+    if not is_signed_by(certificate, certificate_of(read_small_file(kit / STARTUP / ROOT))):
+        raise FederationError(
+            f"{which}.crt was signed by another authority than {ROOT}. Hint: restore the kit, or ask for a new one."
+        )

@@ -1,0 +1,283 @@
+"""Pages for people without a terminal: ``status.html`` in a site's kit, and one about the whole federation.
+
+A site's page says what was agreed, what left, and what happens now. It is written anew when a request arrives and when a
+message has left, from the same journal that the participant keeps. No server and no port is needed to read it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from intarsia._files import read_toml
+from intarsia.exceptions import IntarsiaError
+from intarsia.federation.kit_folder import study_of
+from intarsia.federation.site_settings import toml_lines
+from intarsia.privacy.journal import AGREED, ASKED, LEFT, REFUSED, Journal
+from intarsia.protocol.catalogue import SUPPRESSED, words_of
+from intarsia.protocol.terms import StudyTerms, meaning_of_term
+from intarsia.report.data import State
+from intarsia.report.status import Light, Listing, StatusPage, write_status
+
+PAGE, CONSENT, RELEASES = "status.html", "consent.toml", "releases.jsonl"
+_SOON, _LATER = 1, 10  # seconds until a page is loaded again: while messages come, and otherwise
+_MOST = 300  # messages that a page lists
+_LABELLED = {"reply.labelled", "reply.labels_kept"}
+_WORDS = {
+    "agreed_by": "who agreed",
+    "on": "when",
+    "study": "study",
+    "server": "server",
+    "method": "method",
+    "n_clusters": "number of clusters",
+    "table": "table",
+    "columns": "columns that take part",
+}
+_REQUEST_TERMS = frozenset(field.name for field in fields(StudyTerms))
+_TABLES = {"release": "release rule", "requests": "request", "privacy": "privacy"}
+
+
+def write_site_page(kit: Path, name: str, computing: str | None = None) -> None:
+    """Write a site's page; ``computing`` is the tag of the request that is being answered.
+
+    A page that cannot be written is no reason to answer less: the site's log says so.
+    """
+    try:
+        write_status(site_page(kit, name, computing), kit / PAGE)
+    except (IntarsiaError, OSError) as error:
+        logging.getLogger(__name__).warning("%s was not written: %s", PAGE, error)
+
+
+def site_page(kit: Path, name: str, computing: str | None = None) -> StatusPage:
+    """Return the page of a site, from its consent form and its journal."""
+    entries = [entry for entry in Journal(kit / RELEASES).entries() if entry.get("event") != ASKED]
+    left = [entry for entry in entries if entry.get("event") == LEFT]
+    return StatusPage(
+        title=f"{name} in the study {study_of(kit).name}",
+        written=_now(),
+        refresh=_SOON if computing or _is_in_run(entries) else _LATER,
+        lights=_site_lights(kit, entries, computing),
+        tables=(
+            _messages(entries),
+            _agreed(kit),
+            Listing(
+                "sums",
+                "All messages together",
+                ("", ""),
+                (
+                    ("messages that left", f"{len(left):,}"),
+                    ("bytes", f"{sum(_number(entry.get('bytes')) for entry in left):,}"),
+                    ("fewest rows behind a number, of all", _fewest(left)),
+                    ("requests that were refused", f"{sum(entry.get('event') == REFUSED for entry in entries):,}"),
+                ),
+                numbers=(1,),
+            ),
+        ),
+    )
+
+
+def _is_in_run(entries: Sequence[Mapping[str, Any]]) -> bool:
+    last = entries[-1] if entries else {}
+    return last.get("event") == LEFT and last.get("reply") not in _LABELLED
+
+
+def _site_lights(kit: Path, entries: Sequence[Mapping[str, Any]], computing: str | None) -> list[Light]:
+    last = entries[-1] if entries else {}
+    event, at = last.get("event"), _clock(last.get("time"))
+    if computing is not None:
+        words = words_of(computing)
+        lights = [Light(State.CAUTION, f"Computing an answer to {computing} since {_clock(_now())}. {words}")]
+    elif event == LEFT and last.get("reply") in _LABELLED:
+        lights = [Light(State.GOOD, f"The rows were labelled at {at}: labels.csv, which stays here.")]
+    elif event == LEFT:
+        lights = [Light(State.GOOD, f"Waiting for the next request since {at}.")]
+    else:
+        lights = [Light(State.GOOD, "Waiting for a run. Nothing left since consent was given.")]
+    refused = [entry for entry in entries[-2:] if entry.get("event") == REFUSED]
+    if refused and computing is None:
+        lights.append(Light(State.BAD, f"A request was refused at {at}: {refused[-1].get('why')}"))
+    elif last.get("reply") == "reply.failure":
+        lights.append(Light(State.BAD, "The last request was answered with an error; the log of this site says why."))
+    if not (kit / CONSENT).is_file():
+        lights.append(Light(State.BAD, "Nobody has agreed yet: nothing is answered."))
+    return lights
+
+
+def _messages(entries: Sequence[Mapping[str, Any]]) -> Listing:
+    shown = entries[-_MOST:][::-1]
+    more = f" The {len(entries) - _MOST:,} oldest are in {RELEASES} only." if len(entries) > _MOST else ""
+    return Listing(
+        "left",
+        "What left, the latest first",
+        ("time", "message", "content", "fewest rows behind a number", "bytes", "suppressed"),
+        [_row(entry) for entry in shown],
+        about="Rows and labels never leave. A number with few rows behind it tells more about each of them." + more,
+        empty="Nothing left yet.",
+        numbers=(3, 4),
+    )
+
+
+def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    at, event = _clock(entry.get("time"), day=True), entry.get("event")
+    if event == REFUSED:
+        return at, "refused", f"{entry.get('request')}: {entry.get('why')}", "", "", ""
+    if event == AGREED:
+        return at, "agreed", "Consent was given anew; a new run may begin.", "", "", ""
+    if event != LEFT:
+        return at, str(event), str(entry.get("reason", "")), "", "", ""
+    suppressed = _table(entry.get("suppressed"))
+    texts = [f"{n} {SUPPRESSED.get(what, what)}" for what, n in suppressed.items()]
+    listed = ", ".join(f"{field['field']} ({field['entries']})" for field in _fields(entry))
+    content = f"{words_of(str(entry.get('reply')))} {listed}"
+    return at, str(entry.get("reply")), content, _fewest([entry]), f"{_number(entry.get('bytes')):,}", "; ".join(texts)
+
+
+def _fewest(entries: Iterable[Mapping[str, Any]]) -> str:
+    rows = [field["fewest_rows"] for entry in entries for field in _fields(entry)]
+    known = [n for n in rows if isinstance(n, int)]
+    return f"{min(known):,}" if known else "–"
+
+
+def _fields(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the fields of an entry, as far as they are what a journal writes: anybody may have edited the file."""
+    listed, keys = entry.get("fields"), {"field", "entries", "fewest_rows"}
+    return (
+        [field for field in listed if isinstance(field, dict) and keys <= set(field)]
+        if isinstance(listed, list)
+        else []
+    )
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _agreed(kit: Path) -> Listing:
+    form = read_toml(kit / CONSENT) if (kit / CONSENT).is_file() else {}
+    rows = [(words, _text(form[name]), "") for name, words in _WORDS.items() if name in form]
+    for table, kind in _TABLES.items():
+        for name, value in _table(form.get(table)).items():
+            meaning = meaning_of_term(name) if table == "requests" and name in _REQUEST_TERMS else ""
+            rows.append((f"{kind}: {name}", _text(value), meaning))
+    return Listing(
+        "agreed",
+        "What was agreed",
+        ("", "", "what it means"),
+        rows,
+        about=f"From {CONSENT} in this kit. If any of it changes, this site does not start without new consent.",
+        empty="Nobody has agreed yet.",
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    if isinstance(value, dict):
+        return ", ".join(toml_lines(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def federation_page(
+    study: str, status: Mapping[str, Any], since: Mapping[str, str], problem: str | None = None
+) -> StatusPage:
+    """Return the operator's page, from what ``federation status --json`` prints.
+
+    ``since`` says when each participant was first seen connected or away; ``problem``, why the server cannot be asked.
+    """
+    progress, last = _table(status.get("progress")), _table(status.get("last"))
+    lights = [Light(State.BAD, problem)] if problem else []
+    connected, away = list(status.get("connected", ())), list(status.get("away", ()))
+    if away and not problem:
+        needed = f"{status.get('needed')} of {len(connected) + len(away)} are needed"
+        lights.append(Light(State.CAUTION, f"Not connected: {', '.join(away)}. {needed}."))
+    lights.extend(_run_lights(progress, last, is_running=bool(status.get("jobs"))))
+    rows = [(name, "connected", since.get(name, ""), _part(name, progress)) for name in connected]
+    rows += [(name, _absence(name, progress), since.get(name, ""), _part(name, progress)) for name in away]
+    return StatusPage(
+        title=f"The study {study}",
+        written=_now(),
+        refresh=_SOON if status.get("jobs") else _LATER,
+        lights=lights,
+        tables=(
+            Listing("who", "Who is connected", ("participant", "site", "since", "in this exchange"), sorted(rows)),
+            Listing(
+                "run",
+                "The run",
+                ("", ""),
+                [(words, str(value)) for words, value in _about_run(progress, last) if value not in (None, "")],
+                empty="Nothing was run with this kit yet.",
+            ),
+        ),
+    )
+
+
+def _run_lights(progress: Mapping[str, Any], last: Mapping[str, Any], *, is_running: bool) -> list[Light]:
+    if progress.get("exchange"):
+        waiting, step = progress.get("waiting") or [], step_of(progress)
+        left = _number(progress.get("deadline")) - float(progress.get("seconds") or 0)
+        until = f", for {max(left, 0):.0f} s more at most" if progress.get("deadline") else ""
+        text = f"{step}: waiting for {', '.join(waiting)}{until}." if waiting else f"{step}: everybody answered."
+        return [Light(State.CAUTION if waiting else State.GOOD, text)]
+    if is_running:
+        return [Light(State.GOOD, "A run is starting.")]
+    state, text = (
+        str(last.get("state", "")),
+        f"The last run: {last.get('state')} at {last.get('at')}. {last.get('why')}",
+    )
+    if not state:
+        return [Light(State.GOOD, "Nothing runs.")]
+    return [
+        Light(State.GOOD if state == "done" else State.CAUTION if state in {"running", "waiting"} else State.BAD, text)
+    ]
+
+
+def step_of(progress: Mapping[str, Any]) -> str:
+    """Return the phase of a run, with the number of its round."""
+    return f"{progress['phase']} {progress['round']}" if progress.get("round") else str(progress["phase"])
+
+
+def _part(name: str, progress: Mapping[str, Any]) -> str:
+    for words, key in (("answered", "answered"), ("is waited for", "waiting"), ("takes no part now", "away")):
+        if name in (progress.get(key) or ()):
+            return words
+    return ""
+
+
+def _absence(name: str, progress: Mapping[str, Any]) -> str:
+    return "shut out by the coordinator" if name in (progress.get("excluded") or ()) else "not connected"
+
+
+def _about_run(progress: Mapping[str, Any], last: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    running = bool(progress.get("exchange"))
+    return [
+        ("exchange", progress.get("exchange") or None),
+        ("step", step_of(progress) if running else None),
+        ("seconds in this exchange", progress.get("seconds") if running else None),
+        ("deadline of an exchange, in seconds", progress.get("deadline") if running else None),
+        ("last state", last.get("state")),
+        ("since", last.get("at")),
+        ("why", last.get("why")),
+    ]
+
+
+def _now() -> str:
+    return datetime.now(UTC).astimezone().isoformat(timespec="seconds")
+
+
+def _clock(time: Any, *, day: bool = False) -> str:
+    """Return a time of the journal in this machine's time zone."""
+    try:
+        moment = datetime.fromisoformat(str(time)).astimezone()
+    except (ValueError, OverflowError):
+        return "?"
+    return moment.strftime("%Y-%m-%d %H:%M:%S" if day else "%H:%M:%S")

@@ -1,0 +1,51 @@
+"""Tables as Arrow C streams, of whatever library."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import intarsia
+from intarsia.tables import arrow
+
+
+class Stream:
+    """What a library shows that is known to nobody here: its rows as a stream, and nothing else."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.fixture
+def tables():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 40)) + 9 * (np.arange(40) % 2)
+    a = pa.table({"x": x[0], "y": x[1], "sex": ["f", "m"] * 20})
+    b = pa.table({"x": x[1]})
+    return {"a": a, "b": b}
+
+
+@pytest.mark.parametrize("without_pyarrow", [False, True])
+def test_streams_are_clustered_as_the_tables_that_they_hold(tables, without_pyarrow, monkeypatch):
+    if without_pyarrow:
+        monkeypatch.setattr(arrow, "find_spec", lambda _: None)
+    expected = intarsia.cluster(tables, 2, random_state=0)
+    result = intarsia.cluster({name: Stream(table) for name, table in tables.items()}, 2, random_state=0)
+    readers = intarsia.cluster({name: table.to_reader() for name, table in tables.items()}, 2, random_state=0)
+    for name, labels in expected.labels.items():
+        assert np.array_equal(result.labels[name], labels)
+        assert np.array_equal(readers.labels[name], labels)
+    assert len(intarsia.cluster([Stream(table) for table in tables.values()], 2).labels) == 2
+    assert np.array_equal(result.predict(Stream(tables["a"])), expected.labels["a"])
+    assert np.array_equal(result.predict(tables["a"].to_reader()), expected.labels["a"])
+
+
+def test_one_column_is_no_stream_of_rows(tables):
+    for column in (tables["a"]["x"], pl.Series([1.0]), pd.Series([1.0]), [1.0], "stream"):
+        assert not arrow.is_stream(column)
