@@ -33,6 +33,7 @@ class RealFederation:
             self._federations[quorum] = Federation(
                 folder, cases.tables(), k=2, settings=settings, quorum=quorum, deadline=DEADLINES[quorum], late=absent,
                 release='max_rounds = "any"',
+                head="share_model = false\n",  # one exchange more, which other runtimes do not have
             ).__enter__()  # fmt: skip
         federation = self._federations[quorum]
         for name in NAMES:
@@ -57,9 +58,7 @@ class RealFederation:
             process = federation.begin()
             if late:
                 until(lambda: n_files(federation, "questions"), every=0.01)
-                for name in late:
-                    federation.hold(name)
-                until(lambda: n_files(federation, "closed"))
+                until(lambda: closed_while_held(federation, late))
                 for name in late:
                     federation.hold(name, stop=False)
             code = process.wait(200)
@@ -90,6 +89,13 @@ def released(federation):
 
 def n_files(federation, name):
     return len(list(federation.folder.glob(f"kits/server/runs/*/[0-9]*/{name}")))
+
+
+def closed_while_held(federation, late):
+    """Whether an exchange was closed; until then these sites are held, also a job process that starts only now."""
+    for name in late:
+        federation.hold(name)
+    return n_files(federation, "closed")
 
 
 def until(is_true, seconds=200.0, every=0.2):
