@@ -40,7 +40,7 @@ class RealFederation:
             if name not in federation.running and name not in absent:
                 federation.start(name)
         if quorum is not None:  # it would begin as soon as the quorum is connected
-            until(lambda: set(federation.status().get("connected", ())) == set(NAMES) - set(absent))
+            until(lambda: set(federation.connected()) == set(NAMES) - set(absent))
         return federation
 
     def run(self, quorum=None, failing=(), absent=(), late=(), folder=None):
@@ -51,7 +51,7 @@ class RealFederation:
         self._last = folder
         before, log = released(federation), len(federation.log())
         if failing:
-            until(lambda: set(failing) <= set(federation.status().get("connected", ())))
+            federation.wait_connected(failing)
         for name in failing:  # its table disappears after it was checked
             (federation.folder / f"{name}.parquet").rename(federation.folder / f"{name}.away")
         try:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent
@@ -137,7 +137,7 @@ def gaussian_quantiles(
     mean, alone = share.sum(axis=1), np.square(share).sum(axis=1)
     spread = 2.0 * ((1.0 - dependent) * alone + dependent * np.square(mean))
     relative = np.divide(spread, np.square(mean), out=np.zeros_like(mean), where=mean > 0) / 9.0
-    cube = 1.0 - relative[:, None] + norm.ppf(levels) * np.sqrt(relative)[:, None]
+    cube = 1.0 - relative[:, None] + ndtri(levels) * np.sqrt(relative)[:, None]
     squared = np.maximum(cube, 0.0) ** 3 * (mean * (largest / np.where(reach > 0, reach, 1.0)))[:, None]
     return np.where((reach > 0)[:, None], np.maximum(np.sqrt(squared), EDGES[0]), np.inf)
 
