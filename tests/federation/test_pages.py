@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import logging
 import re
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +16,15 @@ import polars as pl
 import pytest
 
 from intarsia.federation.kit_folder import write_study
-from intarsia.federation.pages import PAGE, federation_page, site_page, write_site_page
+from intarsia.federation.pages import (
+    FAILED,
+    PAGE,
+    computing,
+    federation_page,
+    site_page,
+    start_beating,
+    write_site_page,
+)
 from intarsia.federation.site import RELEASES, Site
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.federation.study_file import Study
@@ -39,6 +52,13 @@ def agree(kit, **more):
     lines = [f"{name} = {json.dumps(value)}" for name, value in form.items()]
     tables = ["[release]", "min_cluster_size = 5", "[requests]", "seed = 0", "unknown = 1"]
     (kit / "consent.toml").write_text("\n".join([*lines, *tables]))
+
+
+def wait_until(true, seconds):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def table(page, name):
@@ -70,6 +90,55 @@ def test_the_page_says_what_is_being_computed_while_it_is(kit, monkeypatch):
     site.answer(encode(Describe(scale="standard")))
     assert "Computing an answer to query.describe since" in seen[0]
     assert "Computing" not in (kit / PAGE).read_text()
+
+
+def test_a_request_whose_process_is_gone_is_not_being_answered(kit):
+    agree(kit)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    with computing(kit, "a", "query.describe"):
+        note = kit / "intarsia" / "computing.json"
+        assert "Computing an answer" in site_page(kit, "a").lights[0].text
+        note.write_text(json.dumps(json.loads(note.read_bytes()) | {"process": ended.pid}))
+        assert "Computing" not in site_page(kit, "a").lights[0].text
+        note.write_text("{")
+        assert "Computing" not in site_page(kit, "a").lights[0].text
+    assert not note.exists()
+
+
+def test_a_site_that_runs_writes_its_page_again_and_says_whether_the_server_answers(kit):
+    agree(kit)
+    write_site_page(kit, "a")
+    first = (kit / PAGE).stat().st_mtime_ns
+    stop = start_beating(kit, "a", every=0.02)
+    try:
+        wait_until(lambda: (kit / PAGE).stat().st_mtime_ns > first, 10)
+        assert "No answer from the server" not in (kit / PAGE).read_text()
+        logging.getLogger("engine").warning("Failed to send heartbeat. Will try again. Exception: error:client_quit")
+        wait_until(lambda: "No answer from the server since" in (kit / PAGE).read_text(), 10)
+    finally:
+        stop.set()
+
+
+def test_the_engine_still_writes_the_line_that_tells_of_a_failed_heartbeat():
+    communicator = pytest.importorskip("nvflare.private.fed.client.communicator")
+    assert f'"{FAILED}. ' in inspect.getsource(communicator.Communicator.send_heartbeat)
+
+
+def test_a_long_journal_makes_no_long_page(kit):
+    agree(kit)
+    field = {"field": "values", "entries": 3, "bytes": 24, "fewest_rows": 7}
+    with Journal(kit / RELEASES).locked() as journal:
+        line = json.dumps({"event": LEFT, "reply": "reply.refinement", "fields": [field], "bytes": 10})
+        journal.append({"event": LEFT, "reply": "reply.summary", "fields": [field | {"fewest_rows": 6}], "bytes": 5})
+    with (kit / RELEASES).open("a") as journal:
+        journal.write(f"{line}\n" * 2000)
+    page = site_page(kit, "a")
+    assert len(table(page, "left").rows) == 300
+    assert "The 1,701 oldest" in table(page, "left").about
+    sums = dict(table(page, "sums").rows)
+    assert (sums["messages that left"], sums["bytes"]) == ("2,001", "20,005")
+    assert sums["fewest rows behind a number, of all"] == "6"
 
 
 def test_what_was_refused_is_in_the_page_with_the_reason(kit):

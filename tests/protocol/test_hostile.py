@@ -28,7 +28,7 @@ from intarsia.coordinator.secure import SecureAlgorithm
 from intarsia.coordinator.sharing import SharingAlgorithm
 from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.exceptions import IntarsiaError, ProtocolError
-from intarsia.federation import site
+from intarsia.federation import pages, site
 from intarsia.federation.kit_folder import write_study
 from intarsia.federation.site import Site
 from intarsia.federation.site_settings import LocalSettings, write_settings
@@ -219,6 +219,7 @@ def sites(tmp_path_factory):
     found = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)  # a disk that is asked ten thousand times to be sure takes minutes
+        patch.setattr(pages, "write_site_page", lambda *_: None)  # tests/federation/test_pages.py looks at it
         patch.setattr(site, "terms_for", lambda *_: None)  # the limits that hold whatever a study says
         for who, columns in tables().items():
             for how, local in (("usual", None), ("quick", "KMeans(n_clusters=2, n_init=1)")):

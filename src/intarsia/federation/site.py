@@ -23,7 +23,7 @@ from intarsia.exceptions import LocalAlgorithmError, ProtocolError, ReleaseError
 from intarsia.federation.algorithms import terms_for
 from intarsia.federation.extracts import check_agreed
 from intarsia.federation.kit_folder import study_of
-from intarsia.federation.pages import write_site_page
+from intarsia.federation.pages import computing
 from intarsia.federation.private import Place, private_participant
 from intarsia.federation.secure import RUNS, credentials_of, vault_of
 from intarsia.federation.site_settings import LocalSettings, read_settings
@@ -195,23 +195,21 @@ class Site:
 
     def answer(self, data: bytes) -> Reply:
         """Return the reply to an encoded request; a failure if it is not a request."""
-        self.show(data)
-        try:
-            if self._vault is None or self._secure is None:
-                return self._answer(data)
-            with self._vault.locked():
-                self._participant = self._secure()  # a job of the same run in another process may have answered since
-                return self._answer(data)
-        finally:
-            self.show()
+        tag = None
+        with suppress(ProtocolError):
+            tag = tag_of(decode_request(data))
+        with computing(self._kit, self._name, tag), self._alone():
+            return self._answer(data)
 
-    def show(self, data: bytes | None = None) -> None:
-        """Write the page of this site; with the encoded request that is answered now."""
-        computing = None
-        if data is not None:
-            with suppress(ProtocolError):
-                computing = tag_of(decode_request(data))
-        write_site_page(self._kit, self._name, computing)
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from the secrets of a secure participant while it answers."""
+        if self._vault is None or self._secure is None:
+            yield
+            return
+        with self._vault.locked():
+            self._participant = self._secure()  # a job of the same run in another process may have answered since
+            yield
 
     def _answer(self, data: bytes) -> Reply:
         try:

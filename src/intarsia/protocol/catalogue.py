@@ -47,11 +47,13 @@ SUPPRESSED = {
 def register(exchange: Exchange) -> None:
     """Add an exchange to those that a participant and a coordinator understand."""
     _EXCHANGES.append(exchange)
+    _kinds.cache_clear()
 
 
 def unregister(exchange: Exchange) -> None:
     """Remove an exchange."""
     _EXCHANGES.remove(exchange)
+    _kinds.cache_clear()
 
 
 def exchanges() -> tuple[Exchange, ...]:
@@ -111,7 +113,12 @@ def meaning_of(tag: str, path: str) -> str:
 
 
 def _kind_of(tag: str) -> type[Message] | None:
-    return next((kind for kind in (*requests(), *replies()) if tag_of(kind) == tag), None)
+    return _kinds().get(tag)
+
+
+@cache
+def _kinds() -> dict[str, type[Message]]:
+    return {tag_of(kind): kind for kind in (*replies(), *requests())}
 
 
 def paths_of(kind: type[Part]) -> dict[str, Fact]:

@@ -20,6 +20,8 @@ from typing import Any
 from intarsia.exceptions import SettingError
 from intarsia.federation.exclusions import excluded_in
 from intarsia.federation.flare import engine
+from intarsia.federation.kit_folder import name_of
+from intarsia.federation.pages import start_beating
 
 LIMIT = 256 * 1024 * 1024  # bytes
 LIMITS = {"max_message_size": LIMIT, "streaming_max_blob_size": LIMIT}
@@ -123,6 +125,8 @@ def main() -> None:
         refuse_excluded()
     else:
         engine.lock_site()
+        kit = Path(arguments[arguments.index("-m") + 1])
+        start_beating(kit, name_of(kit))
     sys.argv = [MODULES[which], *arguments]
     runpy.run_module(MODULES[which], run_name="__main__", alter_sys=True)
 
