@@ -14,11 +14,13 @@ from msgspec.structs import replace
 from intarsia.cli import main
 from intarsia.cli import participant as commands
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
+from intarsia.federation.algorithms import algorithm_of, terms_for
 from intarsia.federation.consent import form_of, later_fields, terms_of
+from intarsia.federation.preview import preview
 from intarsia.federation.site import Site, open_rows, participant_of
 from intarsia.federation.site_settings import LocalSettings, write_settings
 from intarsia.federation.study_file import Server, Study
-from intarsia.privacy.journal import Journal
+from intarsia.privacy.journal import LEFT, Journal
 from intarsia.privacy.policy import ReleasePolicy
 from intarsia.protocol import Describe, Description, encode, tag_of
 from intarsia.protocol.catalogue import fields_of, rows_behind
@@ -76,7 +78,7 @@ def test_a_form_says_what_would_leave_and_counts_once_it_is_filled_in(kit, intar
     assert said["requests"] == asked | {"share_model": True}
     assert said["leaves"]["reply.model_kept"] == {}
     assert "over the columns of all participants" in form.read_text()
-    assert said["leaves"]["reply.summary"]["sizes"] == 20
+    assert said["leaves"]["reply.summary"]["sizes"] == "at least 7; 20 in the preview"
     assert said["leaves"]["reply.refinement"]["refined.values"] == "at least 7"
     assert "'agreed_by', 'on' must be filled in" in intarsia("serve", "--consent", form, rc=1)
     assert not (kit / "consent.toml").exists()
@@ -168,14 +170,45 @@ def test_the_form_names_every_field_of_every_message_of_a_run(algorithm, kit):
     while step.result is None:
         reply = held.handle(step.requests["a"])
         behind = rows_behind(reply)
-        named = {h.path for h in fields_of(reply) if h.entries and h.path in behind}
-        assert all(behind[path] >= 7 for path in named)
+        named = {h.path for h in fields_of(reply) if h.entries}
+        assert all(behind[path] >= 7 for path in named if path in behind)
         kinds.setdefault(tag_of(reply), set()).update(named)
         step = algorithm.advance(step.state, {"a": reply})
     later = {kind: named for kind, named in kinds.items() if kind not in ("reply.description", "reply.summary")}
     expected = later_fields(method, stability=algorithm.stability)
     assert set(later) == set(expected)
     assert all(named <= set(expected[kind]) for kind, named in later.items())
+
+
+def test_whatever_leaves_a_run_is_in_the_form_with_no_fewer_rows_behind_it(tmp_path):
+    """Both have the same columns, so that clusters are told as halves: fewer rows are behind them than in the preview."""
+    rng, left = np.random.default_rng(0), {}
+    study = Study("s", ("a", "b"), n_clusters=2, settings={"scale": "standard"}, share_model=False)
+    participants = {}
+    for name in study.participants:
+        kind = 9 * (np.arange(200) % 2)
+        table = tmp_path / f"{name}.parquet"
+        pl.DataFrame({c: rng.normal(size=200) + kind for c in "xyz"}).write_parquet(table)
+        settings = LocalSettings(str(table))
+        seen = preview(settings, study, name)
+        left[name] = tomllib.loads(form_of(seen.terms, seen.messages))["leaves"]
+        journal = Journal(tmp_path / f"{name}.jsonl")
+        opened = open_rows(name, settings, terms_for(study, name))
+        participants[name] = participant_of(settings, opened, journal, terms_for(study, name))
+    algorithm, _ = algorithm_of(study)
+    step = algorithm.start(study.participants)
+    while step.result is None:
+        replies = {name: participants[name].handle(request) for name, request in step.requests.items()}
+        step = algorithm.advance(step.state, replies)
+    fewer = 0
+    for name, leaves in left.items():
+        for entry in Journal(tmp_path / f"{name}.jsonl").entries(LEFT):
+            for field in entry["fields"]:
+                said = leaves[entry["reply"]][field["field"]]
+                if field["fewest_rows"] is not None:
+                    assert field["fewest_rows"] >= int(said.removeprefix("at least ").partition(";")[0])
+                    fewer += "in the preview" in said and f"; {field['fewest_rows']} in" not in said
+    assert fewer  # so the preview alone would have promised too much
 
 
 def test_names_of_any_kind_survive_in_a_form(tmp_path):

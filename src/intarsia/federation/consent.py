@@ -24,7 +24,7 @@ from intarsia.federation.site import RELEASES
 from intarsia.federation.site_settings import LocalSettings, toml_lines
 from intarsia.federation.study_file import Study
 from intarsia.privacy.journal import AGREED, Journal
-from intarsia.protocol import ColumnKinds, ModelKept, tag_of
+from intarsia.protocol import ColumnKinds, LocalSummary, ModelKept, tag_of
 from intarsia.protocol.catalogue import exchanges, meaning_of, paths_of, words_of
 from intarsia.protocol.terms import meaning_of_term
 
@@ -55,8 +55,9 @@ _HEAD = f"""# Consent to take part in a study. Nothing leaves before {BY} and {O
 
 """
 _LEAVES = """
-# What would leave: the fields of each message, and the smallest number of rows behind a number in them. Names of columns and
-# levels of categories leave as well. No message contains a label, or a value of a single row unless [release] allows
+# What would leave: the fields of each message, and the smallest number of rows behind a number in them. The rules hold in
+# every run; the preview is one case, and there is another number where clusters are told as two halves. Names of columns
+# and levels of categories leave as well. No message contains a label, or a value of a single row unless [release] allows
 # extremes or discrete densities.
 """
 _LEAVES_PRIVATELY = """
@@ -69,11 +70,11 @@ _MASKED = """# Masked sums are random numbers to whoever sees them alone; only t
 _MOMENTS = " Moments of a column leave in the description only where it has too few holders for a sum."
 _REQUESTS = """
 # What is answered: requests of the study with these settings, each once. All others are refused, before any row is read.
-# Units, levels and K are the same in all requests of a run. A new run needs a new form."""
+# Units, levels and K are the same in all requests of a run. A new run needs a new form{unless}."""
 _PRIVACY = """
 # Differential privacy: whoever sees all that leaves learns almost the same with and without the rows of one person. epsilon
 # and delta say how nearly; total_epsilon is the most that all studies over this table may spend together. With secure sums,
-# participants share the noise of rounds: epsilon holds if at least two thirds of them are honest, and
+# participants share the noise of rounds: epsilon holds if more than two thirds of them are honest, and
 # epsilon_if_all_collude if all others and the coordinator put together what they know.
 [privacy]"""
 _BOUNDS = """
@@ -89,7 +90,11 @@ _KEYS = """
 [keys]"""
 _NOISY = "declared or noisy"
 _NO_ROWS = "no rows: names and settings"
-_RANDOM = {
+_ALL_ROWS = "all rows"
+_IN_WORDS = {
+    ("reply.refinement", "refined.misfit"): _ALL_ROWS,
+    ("reply.labelled", "audited"): _ALL_ROWS,
+    ("reply.stability", "fewest"): _ALL_ROWS,
     ("reply.shares", "boxes"): "random",
     ("reply.masked", "values"): "masked: only the total can be read",
     ("reply.unmasked", "shares"): "random",
@@ -97,17 +102,23 @@ _RANDOM = {
 
 
 def later_fields(method: str, *, stability: bool = False, previous: bool = False) -> dict[str, list[str]]:
-    """Return the fields with rows behind them in replies that no preview has, because they depend on other participants."""
+    """Return the fields of replies that no preview has, because they depend on other participants."""
     phases = (
         *_LATER_PHASES[method],
         *(("stability",) if stability else ()),
         *(("label_before", "count_moves") if previous else ()),
     )
     return {
-        tag_of(exchange.reply): [path for path, fact in paths_of(exchange.reply).items() if fact.rows is not None]
+        tag_of(exchange.reply): _fields(paths_of(exchange.reply))
         for exchange in exchanges()
         if exchange.phase in phases
     }
+
+
+def _fields(paths: Iterable[str]) -> list[str]:
+    """Return the paths of fields that are not parts with fields of their own."""
+    paths = list(paths)
+    return [path for path in paths if not any(other.startswith(f"{path}.") for other in paths)]
 
 
 def terms_of(
@@ -157,7 +168,8 @@ def form_of(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]], by:
         lines += [_KEYS, *toml_lines(terms["keys"])]
     requests = terms["requests"]
     words = zip(toml_lines(requests), map(meaning_of_term, requests), strict=True)
-    lines += [_REQUESTS, "[requests]", *(f"{line}  # {meaning}" for line, meaning in words)]
+    unless = ", unless it repeats the study from the model before" if requests.get("previous") else ""
+    lines += [_REQUESTS.format(unless=unless), "[requests]", *(f"{line}  # {meaning}" for line, meaning in words)]
     lines.append(_LEAVES_PRIVATELY if "privacy" in terms else _LEAVES)
     if requests["secure_sums"]:
         lines[-1] += _MASKED.format(more="" if "privacy" in terms else _MOMENTS)
@@ -175,28 +187,35 @@ def _privacy_lines(privacy: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _leaves(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the fields of each message, and the smallest number of rows behind them in words or as a number."""
+def _leaves(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return the fields of each message, and how many rows are behind each of their numbers, in words."""
     no_rows = _NOISY if "privacy" in terms else _NO_ROWS
-    leaves: dict[str, dict[str, Any]] = {
-        str(message["message"]): {
-            field["field"]: _RANDOM.get((str(message["message"]), field["field"]), no_rows)
-            if field["fewest_rows"] is None
-            else field["fewest_rows"]
-            for field in message["fields"]
-        }
-        for message in messages
-    }
+    fewest = int(terms["release"]["min_cluster_size"])
+    leaves: dict[str, dict[str, str]] = {}
+    for message in messages:
+        tag = str(message["message"])
+        rows = {field["field"]: field["fewest_rows"] for field in message["fields"]}
+        leaves[tag] = {path: _IN_WORDS.get((tag, path), _behind(n, fewest, no_rows)) for path, n in rows.items()}
     if "privacy" not in terms and not terms["requests"]["secure_sums"]:
-        fewest = f"at least {terms['release']['min_cluster_size']}"
+        if (
+            summary := leaves.get(tag_of(LocalSummary))
+        ) is not None:  # clusters are told as halves where others share most
+            summary.setdefault("half_of", no_rows)
         asked = {name: bool(terms["requests"].get(name)) for name in ("stability", "previous")}
         if terms["requests"].get("feasibility"):
             leaves[tag_of(ColumnKinds)] = dict.fromkeys(paths_of(ColumnKinds), no_rows)
         for tag, paths in later_fields(terms["method"], **asked).items():
-            leaves.setdefault(tag, dict.fromkeys(paths, fewest))
+            leaves.setdefault(tag, {path: _IN_WORDS.get((tag, path), f"at least {fewest}") for path in paths})
     if terms["requests"].get("share_model"):
         leaves[tag_of(ModelKept)] = {}
     return leaves
+
+
+def _behind(seen: int | None, fewest: int, no_rows: str) -> str:
+    """Return in words how many rows are behind a field: the rule holds for every run, a preview shows one case."""
+    if seen is None:
+        return no_rows
+    return f"at least {fewest}; {seen} in the preview" if seen >= fewest else f"{seen} in the preview"
 
 
 def keep(kit: Path, form: str, *, is_new_form: bool) -> None:

@@ -35,7 +35,7 @@ class PrivacyAccount:
         What each participant spent in each exchange.
     if_all_collude : float or None
         With secure sums, where participants share the noise of rounds: the ε if all other participants and the coordinator
-        put together what they know. ``most`` holds while at least two thirds of the participants are honest.
+        put together what they know. ``most`` holds while more than two thirds of the participants are honest.
     errors : tuple of tuples
         Clusters × features of the model: the standard deviation that the noise of the last round gives each centroid, in
         original units. None where it is not known: no round, or a centroid that did not move.
@@ -87,7 +87,7 @@ class PrivacyAccount:
         if self.if_all_collude is None:
             return ""
         return (
-            " With secure sums this holds while at least two thirds of the participants are honest; if all others collude "
+            " With secure sums this holds while more than two thirds of the participants are honest; if all others collude "
             f"with the coordinator, epsilon is {self.if_all_collude:.3g}."
         )
 

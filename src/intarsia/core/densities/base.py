@@ -19,6 +19,8 @@ from intarsia.core.rows import Rows
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import DensityError, SettingError, quote
 
+FEWEST_TOLD = 5  # rows whose number an error may tell
+
 Parts = Mapping[str, npt.NDArray[Any]]
 
 
@@ -200,6 +202,11 @@ def is_bounded(values: npt.NDArray[Any], largest: float) -> bool:
 
 
 _FAMILIES: dict[str, Family] = {}
+
+
+def rows_in_words(n: int, n_rows: int) -> str:
+    """Return how many rows an error is about: it may reach a coordinator, who learns of no group of fewer than five."""
+    return f"{n} of {n_rows} rows" if n >= FEWEST_TOLD else f"a few of {n_rows} rows"
 
 
 def register(family: Family) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, polygamma, psi
 
-from intarsia.core.densities.base import Clustered, Density, Family, Movable, Parts, is_bounded
+from intarsia.core.densities.base import Clustered, Density, Family, Movable, Parts, is_bounded, rows_in_words
 from intarsia.core.distances import LARGEST
 from intarsia.core.types import FloatArray
 from intarsia.exceptions import DensityError, quote
@@ -147,10 +147,8 @@ class _Composition:
     def density(self) -> Dirichlet:
         """Return the density of maximum likelihood, or raise a DensityError if rows have different totals."""
         if self._n_unusual:
-            unusual = (
-                f"{self._n_unusual} of {self._n_rows} rows do not add up to the usual total of a row, or add up to 0"
-            )
-            raise _no_composition(unusual)
+            who = rows_in_words(self._n_unusual, self._n_rows)
+            raise _no_composition(f"{who} do not add up to the usual total of a row, or add up to 0")
         occurs, n = np.isfinite(self._smallest), self._n_rows
         mean, alpha = self._shares[occurs] / n, np.zeros(len(occurs))
         spread = float((self._squares[occurs] / n - np.square(mean)).sum())
@@ -163,7 +161,7 @@ class _Composition:
         for problem, n in self._wrong_rows.items():
             columns = np.flatnonzero(self._wrong_columns[problem])
             names = f"in {len(columns)} of {len(self._names)} columns: {quote(self._names[int(k)] for k in columns)}"
-            problems += [f"{n} of {self._n_rows} rows have {problem} ({names})"] if n else []
+            problems += [f"{rows_in_words(n, self._n_rows)} have {problem} ({names})"] if n else []
         if problems:
             raise _no_composition("; ".join(problems))
 

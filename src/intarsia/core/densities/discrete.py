@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.core.densities.base import Clustered, Density, Family, Movable, Parts, is_bounded
+from intarsia.core.densities.base import Clustered, Density, Family, Movable, Parts, is_bounded, rows_in_words
 from intarsia.core.distances import LARGEST
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.exceptions import DensityError, quote
@@ -196,9 +196,10 @@ class _Levels:
     def block(self) -> Block:
         """Return the block: no level first, then the levels from the last to the first, without those that never occur."""
         if self._n_wrong or not self._n_rows:
+            who = rows_in_words(self._n_wrong, self._n_rows)
             raise DensityError(
                 f"the column {self.name!r} is not one-hot coded, which needs values of 0 and 1 and at most one 1 per row: "
-                f"{self._n_wrong} of {self._n_rows} rows without missing values are different. Hint: pass its features as "
+                f"{who} without missing values are different. Hint: pass its features as "
                 "columns of codes."
             )
         outcomes = np.vstack([np.zeros(len(self.columns)), np.eye(len(self.columns))[::-1]])
