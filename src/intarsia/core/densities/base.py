@@ -206,7 +206,7 @@ _FAMILIES: dict[str, Family] = {}
 
 def rows_in_words(n: int, n_rows: int) -> str:
     """Return how many rows an error is about: it may reach a coordinator, who learns of no group of fewer than five."""
-    return f"{n} of {n_rows} rows" if n >= FEWEST_TOLD else f"a few of {n_rows} rows"
+    return f"{n} of {n_rows} rows" if n >= FEWEST_TOLD or not n else f"a few of {n_rows} rows"
 
 
 def register(family: Family) -> None:
