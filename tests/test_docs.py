@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -18,6 +19,12 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+BLOCK = re.compile(
+    r"(?:<!-- not run: (?P<why>[^>]+)-->\s+)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+ON_PAGE = re.compile(r"^<!-- not run on this page: (?P<why>[^>]+)-->$", re.MULTILINE)
+
+
 def test_the_readme_s_code_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "README.md").read_text()
@@ -28,13 +35,49 @@ def test_the_readme_s_code_runs(tmp_path, monkeypatch):
             exec(compile(block, "README.md", "exec"), names)
 
 
-@pytest.mark.filterwarnings("ignore::intarsia.AssumptionWarning")
-@pytest.mark.parametrize("page", sorted((ROOT / "docs/how-to").glob("*.md")), ids=lambda page: page.stem)
-def test_how_to_pages_run(page, tmp_path, monkeypatch):
+def python_of(page):
+    """The blocks of Python on a page that run."""
+    blocks = BLOCK.finditer(page.read_text())
+    return [block["text"] for block in blocks if block["kind"] == "python" and not block["why"]]
+
+
+RUN = [page for page in PAGES if page.parent.name != "tutorials" and page.name != "README.md" and python_of(page)]
+
+
+@pytest.mark.filterwarnings("ignore::intarsia.AssumptionWarning", "ignore::intarsia.exceptions.UnitsWarning")
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def test_pages_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
+    for block in python_of(page):
         exec(compile(block, page.name, "exec"), names)
+
+
+RUN_BY_TESTS = {
+    "README.md": {"python"},
+    "docs/": {"python"},
+    "docs/tutorials": {"python", "console"},
+    "docs/how-to/omop.md": {"sql"},
+}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "RELEASE.md", ROOT / "SECURITY.md"], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_every_block_of_code_runs_or_says_why_it_does_not(page):
+    """A reason stands above the block, or once for all blocks of commands of a page; TOML is read here."""
+    text, name = page.read_text(), str(page.relative_to(ROOT))
+    run = set().union(*(kinds for place, kinds in RUN_BY_TESTS.items() if name.startswith(place)))
+    on_page = ON_PAGE.search(text)
+    for block in BLOCK.finditer(text):
+        kind = block["kind"]
+        if block["why"] or kind in run or kind in {"text", "json", "html"}:
+            continue
+        if kind == "toml":
+            tomllib.loads(block["text"])
+        else:
+            assert on_page is not None, f"{name}: {block['text'][:200]}"
+            assert kind in {"console", "sh"}, f"{name}: {block['text'][:200]}"
 
 
 def test_the_readme_s_figures_are_the_demo_s():
