@@ -32,6 +32,7 @@
     ├── ContradictionWarning                replies of a participant that cannot be about the same rows
     ├── FeatureNameWarning                  column names that look alike but are not the same
     ├── UnknownColumnsWarning               columns of new rows that the model never saw, and that are ignored
+    ├── UnknownLevelsWarning                levels of new rows that the model never saw
     └── UnitsWarning                        some features reach so much farther than others that they decide alone
 
 Messages name columns, participants and counts, never cell values: errors travel, rows do not.
@@ -239,9 +240,9 @@ class ContradictionWarning(IntarsiaWarning):
 
 
 class FeatureNameWarning(IntarsiaWarning):
-    """Column names that look alike but are not the same.
+    """Column names that look alike but are not the same, or levels that may be other words for the same thing.
 
-    What to do: if the columns are the same, rename one.
+    What to do: if the columns are the same, rename one; if levels mean the same, recode them.
     """
 
 
@@ -249,6 +250,13 @@ class UnknownColumnsWarning(IntarsiaWarning):
     """New rows have columns that the model never saw; these are ignored.
 
     What to do: rename them as in the fitted tables if they are known columns; otherwise drop them.
+    """
+
+
+class UnknownLevelsWarning(IntarsiaWarning):
+    """New rows have levels of categories that the model never saw; they count as none of the known levels.
+
+    What to do: recode them if they are other words for known levels.
     """
 
 

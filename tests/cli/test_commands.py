@@ -201,8 +201,13 @@ def test_fit_writes_a_study_that_explain_and_predict_read(folder, tmp_path):
     assert [int(line.split(",")[1]) for line in again.stdout.splitlines()[1:]] == labels["cluster"].to_list()
     inside("predict", study, "c.xlsx", "--margin", "-o", tmp_path / "new.csv", where=folder)
     assert pl.read_csv(tmp_path / "new.csv").columns == ["row", "cluster", "margin"]
-    none = run("predict", study, "c.xlsx", "--none-beyond", "0.5", where=folder)
-    assert {line.split(",")[1] for line in none.stdout.splitlines()[1:]} > {"-1"}
+    none = run("predict", study, "c.xlsx", "--none-beyond", "0.5", "--margins", where=folder)
+    of_none = [line for line in none.stdout.splitlines() if line.split(",")[1] == "-1"]
+    assert 0 < len(of_none) < 60
+    assert all(line.endswith(",-1,") for line in of_none)
+    assert f"{len(of_none)} of 60 rows have no cluster (-1)." in none.stderr
+    none = inside("predict", study, "c.xlsx", "--none-beyond", "0.5", "--margins", "--json", where=folder)
+    assert json.loads(none.stdout)["margin"].count(None) == len(of_none)
     assert "cluster 0: mild" in inside("rename", study, "0=mild", where=folder).stderr
     named = inside("predict", study, "c.xlsx", where=folder).stdout.splitlines()
     assert named[0] == "row,cluster,name"

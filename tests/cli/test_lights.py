@@ -38,14 +38,38 @@ def test_check_names_column_participant_and_factor_before_any_fit(folder):
 
 def test_check_says_how_much_deviations_differ_and_what_auto_does(folder):
     same, other = (inside("check", *files, where=folder, columns=300).stdout for files in (("a.csv", "c.csv"), FILES))
-    assert "from 'height' to 'creatinine'; --scale auto leaves them as they are; --scale standard may be tried" in same
+    assert (
+        "from 'height' to 'creatinine'; fit leaves them as they are (--scale auto, the default); --scale standard"
+        in same
+    )
     assert "from 'height' to 'creatinine'" in other
     pl.DataFrame({"x": np.arange(9.0), "y": 1e-3 * np.arange(9.0) ** 2, "z": 0.1 * np.arange(9.0)}).write_csv(
         folder / "d.csv"
     )
-    assert "from 'y' to 'x'; --scale auto leaves" in inside("check", "d.csv", where=folder, columns=300).stdout
+    assert "from 'y' to 'x'; fit leaves" in inside("check", "d.csv", where=folder, columns=300).stdout
     pl.DataFrame({"x": 1e3 * np.arange(9.0), "y": np.arange(9.0) ** 2}).write_csv(folder / "e.csv")
     assert json.loads(inside("check", "e.csv", "--json", where=folder).stdout)["units"] == "standard"
+
+
+def test_check_and_fit_name_levels_that_may_be_other_words_for_the_same(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, words in {"a": ("m", "w"), "b": ("m", "f")}.items():
+        columns = {
+            "x": rng.normal(size=80) + 9.0 * (np.arange(80) % 2),
+            "sex": np.array(words)[rng.integers(2, size=80)],
+        }
+        pl.DataFrame(columns).write_csv(tmp_path / f"{name}.csv")
+    words = "other words for the same thing: 'sex' ('a' has 'w' and not 'f', 'b' the reverse)"
+    assert words in inside("check", "a.csv", "b.csv", where=tmp_path, columns=300).stdout
+    (odd,) = json.loads(inside("check", "a.csv", "b.csv", "--json", where=tmp_path).stdout)["other_levels"]
+    assert (odd["column"], odd["left_levels"], odd["right_levels"]) == ("sex", ["w"], ["f"])
+    done = inside("fit", "a.csv", "b.csv", "-k", 2, "-o", "s", where=tmp_path, columns=2000)
+    assert words in done.stderr
+    assert f"! Columns mean the same everywhere? Levels may be {words}." in done.stdout
+    new = pl.DataFrame({"x": [0.0, 9.0], "sex": ["männlich", "m"]})
+    new.write_csv(tmp_path / "new.csv")
+    told = inside("predict", "s", "new.csv", "--margins", where=tmp_path, columns=300).stderr
+    assert told.count("'sex' (1 in 1 rows; known are 'f', 'm', 'w')") == 1
 
 
 @pytest.mark.parametrize("more", [(), ("--one-shot",), ("--scale", "none")])

@@ -92,6 +92,8 @@ def test_options_name_participants_and_columns_that_exist(folder):
         ("--dates", "Aufnahme=gestern"): "counted from a day",
         ("--dates", "Entlassung=2021-01-01"): "in no table: 'Entlassung'",
         ("--id", "Nummer"): "no table has column 'Nummer'",
+        ("--id", "ost=Nummer"): "there is no participant 'ost' (there are 'nord', 'sued",
+        ("--id", "Patient", "--id", "pid"): "given twice for all participants. Hint: --id nord=pid",
         ("--id", "nord=Nummer"): "has no column 'Nummer'",
     }.items():
         for command in ("check", "fit"):
@@ -110,6 +112,16 @@ def test_a_config_renames_columns_of_each_participant_for_check_and_fit(folder):
     assert set(pl.read_csv(folder / "s/centroids.csv")["feature"]) == {"height", "CRP"}
     inside("predict", "s", "nord.csv", "--rename", "Größe=height", "--id", "Patient", "-o", "l.csv", where=folder)
     assert pl.read_csv(folder / "l.csv").equals(pl.read_csv(folder / "s/labels/nord.csv"))
+    with_config = ("predict", "s", "nord=nord.csv", "--config", "fit.toml", "--id", "Patient", "-o", "l.csv")
+    assert "--force" in inside(*with_config, where=folder, rc=1).stderr
+    (folder / "l.csv").write_text("")
+    inside(*with_config, "--force", where=folder)
+    assert pl.read_csv(folder / "l.csv").equals(pl.read_csv(folder / "s/labels/nord.csv"))
+    unnamed = inside("predict", "s", "new=nord.csv", "--config", "fit.toml", where=folder, rc=1).stderr
+    assert "names no participant 'new', but 'nord', 'sued'" in " ".join(unnamed.split())
+    for path in ("nord.csv", folder / "nord.csv"):
+        own = inside("predict", "s", "nord.csv", "-o", path, "--force", where=folder, rc=1).stderr
+        assert "is the file of new rows" in " ".join(own.split())
     for text, said in {
         '[columns.ost]\na = "b"\n': "no table: 'ost'",
         '[columns.nord]\nGewicht = "weight"\n': "has no column 'Gewicht', which should be renamed",

@@ -14,7 +14,7 @@ from scipy.stats import norm
 import intarsia
 from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.mixture import PRIOR, RIDGE, expected, log_memberships, pooled_squares
-from intarsia.exceptions import SettingError, UnknownColumnsWarning, UnknownFeaturesError
+from intarsia.exceptions import SettingError, UnknownColumnsWarning, UnknownFeaturesError, UnknownLevelsWarning
 from tests.mixtures import mixture_of
 
 NAN = np.nan
@@ -236,6 +236,26 @@ CATEGORIES = {
 }
 
 
+def test_unknown_levels_are_counted_by_column_once_everywhere(tmp_path, monkeypatch):
+    result = intarsia.cluster(CATEGORIES, 2, random_state=0)
+    new = {"x": [0.0] * 40, "sex": ["f", "other", "weiblich", "other"] * 10}
+    path = tmp_path / "new.parquet"
+    pl.DataFrame(new).write_parquet(path, row_group_size=10)
+    asked = (result.predict, result.transform, result.predict_proba, result.predict_margin, result.score, result.impute)
+    for table in (new, pl.DataFrame(new), path):
+        if table is path:
+            monkeypatch.setenv("INTARSIA_MEMORY_LIMIT", "0")  # read in batches
+        for ask in asked:
+            with pytest.warns(UnknownLevelsWarning) as seen:
+                ask(table)
+            (warning,) = seen
+            assert "1 column(s) of 'new rows'" in str(warning.message)
+            assert "'sex' (2 in 30 rows; known are 'f', 'm')" in str(warning.message)
+            assert "weiblich" not in str(warning.message)  # a cell
+            assert warning.filename == __file__
+
+
+@pytest.mark.filterwarnings("ignore::intarsia.exceptions.UnknownLevelsWarning")
 @pytest.mark.parametrize("settings", [{}, {"model": "mixture"}, {"method": "one_shot"}])
 def test_a_row_with_nothing_but_an_unknown_category_is_in_no_cluster(settings):
     result = intarsia.cluster(CATEGORIES, 2, random_state=0, **settings)

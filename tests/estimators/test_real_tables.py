@@ -215,7 +215,8 @@ def test_new_rows_with_categories_are_labelled_completed_and_survive_a_file(tmp_
     result = intarsia.cluster(tables, 2, random_state=0)
     np.testing.assert_array_equal(result.predict(tables["b"]), result.labels["b"])
     strange = pd.DataFrame({"ward": ["heart", "morgue", None], "x": [4.0, 4.0, 4.0]})
-    assert (result.predict(strange) == result.predict({"x": [4.0]})[0]).all()
+    with pytest.warns(intarsia.exceptions.UnknownLevelsWarning, match=r"'ward' \(1 in 1 rows"):
+        assert (result.predict(strange) == result.predict({"x": [4.0]})[0]).all()
     filled = result.impute(pd.DataFrame({"x": [0.0, 4.0]}))
     assert abs(filled.values["smoker=True"][0] - filled.values["smoker=True"][1]) > 0.7
     result.save(tmp_path / "s.intarsia")
@@ -239,6 +240,7 @@ def test_tables_of_nothing_but_categories(method):
     assert result.units is None
 
 
+@pytest.mark.filterwarnings("ignore:levels may be other words")
 def test_levels_that_look_alike_are_reported_and_never_joined():
     tables, _ = wards()
     tables["b"].loc[1:, "ward"] = tables["b"]["ward"][1:].str.title()
@@ -252,6 +254,21 @@ def test_parties_without_a_common_level_are_pointed_out():
     tables["b"]["ward"] = tables["b"]["ward"].map({"heart": "cardiology", "lung": "pneumology", "other": "rest"})
     with pytest.warns(intarsia.exceptions.FeatureNameWarning, match=r"'a' and 'b' have no level of 'ward' in common"):
         intarsia.cluster(tables, 2, random_state=0)
+
+
+def test_other_words_for_some_levels_are_pointed_out_and_turn_the_light_yellow(tmp_path):
+    about = "Columns mean the same everywhere"
+    tables, _ = wards()
+    tables["b"]["ward"] = tables["b"]["ward"].replace({"heart": "cardiology"})
+    text = r"other words for the same thing: 'ward' \('a' has 'heart' and not 'cardiology', 'other', 'b' the reverse\)"
+    with pytest.warns(intarsia.exceptions.FeatureNameWarning, match=text):
+        result = intarsia.cluster(tables, 2, random_state=0)
+    (light,) = [finding for finding in result.findings if finding.about == about]
+    assert (light.state, "'cardiology'" in light.seen, "recode" in light.advice) == ("caution", True, True)
+    result.save(tmp_path / "s.intarsia")
+    assert intarsia.load(tmp_path / "s.intarsia").findings == result.findings
+    usual = intarsia.cluster(wards()[0], 2, random_state=0)  # only b has patients in other wards
+    assert [finding.state for finding in usual.findings if finding.about == about] == ["good"]
 
 
 def test_a_pooled_table_with_categories_is_split_into_blocks():

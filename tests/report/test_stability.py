@@ -41,13 +41,16 @@ def test_doubtful_clusters_are_yellow_and_named(outcome):
     finding = _finding(outcome, scores=(0.9, 0.7))
     assert finding.state is State.CAUTION
     assert "Not stable: cluster 1 (0.70)." in finding.seen
-    assert finding.advice
+    assert finding.advice.startswith("Expect rows between these clusters.")
 
 
 def test_clusters_that_dissolve_are_red_and_cuts_of_a_long_cloud_are_yellow(outcome):
-    assert _finding(outcome, scores=(0.9, 0.1), jaccard=(0.95, 0.6)).state is State.BAD
+    dissolved = _finding(outcome, scores=(0.9, 0.1), jaccard=(0.95, 0.6))
+    assert dissolved.state is State.BAD
+    assert dissolved.advice.startswith("Do not interpret")
     long = _finding(outcome, scores=(0.2, 0.1), jaccard=(0.94, 0.93), reference=0.92)
     assert long.state is State.CAUTION
+    assert long.advice.startswith("Describe those below 0.6 as ends of a scale, not as groups.")
     assert "is 0.94, 0.93; parts of one Gaussian cloud reach 0.92" in long.seen
 
 

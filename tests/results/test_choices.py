@@ -38,7 +38,7 @@ def test_every_number_from_one_on_has_a_row(result, tmp_path):
     )
     assert 0 <= three.confidence <= 1
     assert choices.to_dicts()[2]["n_clusters"] == 3
-    assert (choices.candidates, choices.verdict) == ((3,), "3 clusters: no score clearly prefers another number.")
+    assert (choices.candidates, choices.verdict) == ((3,), "3 clusters: no other number is a candidate.")
     result.save(tmp_path / "study.intarsia")
     loaded = intarsia.load(tmp_path / "study.intarsia").choices
     np.testing.assert_array_equal(np.array(loaded), np.array(choices))

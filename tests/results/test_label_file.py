@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from intarsia.results.label_file import label_lines, without_formulas, write_labels
+from intarsia.results.label_file import columns_of, label_lines, without_formulas, write_labels
 from intarsia.tables.csv import CsvFile
 from intarsia.tables.open import Ids
 
@@ -39,3 +39,10 @@ def test_a_file_of_labels_is_its_owner_s_alone_and_reads_back(tmp_path):
     assert columns["id"].to_list() == ["'" + text for text in RISKY]
     assert b"".join(label_lines({"cluster": labels}, Ids(pl.Series(RISKY)))) == path.read_bytes()
     assert b"".join(label_lines({"cluster": labels}, Ids(pl.Series([-1, *range(7)])))).startswith(b"id,cluster\n-1,0\n")
+
+
+def test_a_row_without_a_cluster_has_no_margin(tmp_path):
+    columns = columns_of(np.array([0, -1]), {}, np.array([0.5, 1.0]))
+    assert b"".join(label_lines(columns)) == b"row,cluster,margin\n0,0,0.5\n1,-1,\n"
+    write_labels(tmp_path / "l.parquet", columns)
+    assert pl.read_parquet(tmp_path / "l.parquet")["margin"].to_list() == [0.5, None]

@@ -123,6 +123,7 @@ def test_places_that_cannot_be_written_or_read_are_named(result, tmp_path):
             intarsia.load(place)
 
 
+@pytest.mark.filterwarnings("ignore::intarsia.exceptions.UnknownLevelsWarning")
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
 def test_files_written_before_load_and_predict_the_same_labels(path):
     facts, result = json.loads(path.with_suffix(".json").read_text(encoding="utf-8")), intarsia.load(path)

@@ -24,6 +24,7 @@ from intarsia.results.repeat import Repeat
 from tests.strategies import FEW
 
 SEEDS = st.integers(0, 2**32 - 1)
+pytestmark = pytest.mark.filterwarnings("ignore::intarsia.exceptions.UnknownLevelsWarning")  # hidden levels are such
 NAMES = ("Ospedale San Canario", "Klinik Kanarienvogel", "Clinique du Serin")
 
 

@@ -37,7 +37,7 @@ def test_who_shares_nothing_is_named_with_what_looks_alike():
     assert report.parts == (("a", "b"), ("c",))
     assert not report.possible
     assert report.method is None
-    assert "'c' share no column" in report.verdict()
+    assert "'c' shares no column" in report.verdict()
     assert "'y' and 'Y_' look alike" in report.verdict()
 
 

@@ -28,7 +28,7 @@ from intarsia.federation.study_file import Study
 from intarsia.participant import Participant
 from intarsia.protocol import Assign, Failure, Summarize, encode
 from intarsia.results.label_file import label_lines, write_labels
-from intarsia.tables import kinds_in, open_stream, scan_parquet
+from intarsia.tables import kinds_in, open_stream, open_table, scan_parquet
 from intarsia.tables.frame import read_table
 from intarsia.tables.missing import settle_missing
 from intarsia.tables.open import Ids
@@ -229,6 +229,18 @@ def test_kinds_of_columns_are_told_for_all_at_once(tmp_path):
         "yes": "categories",
         "note": "50 different texts in 50 rows",
     }
+
+
+def test_rows_by_level_are_those_of_all_batches(tmp_path):
+    frame, _ = frame_of(n=50, words=True)
+    (tmp_path / "b").mkdir()
+    frame.to_parquet(tmp_path / "b" / "b.parquet")
+    counted = [
+        open_table(table, "a", memory_limit=limit).level_counts(["kind", "yes"])
+        for table, limit in ((frame, None), (str(tmp_path / "b" / "b.parquet"), 0))
+    ]
+    expected = {name: frame[name].dropna().astype(str).value_counts().to_dict() for name in ("kind", "yes")}
+    assert counted == [expected, expected]
 
 
 def test_a_file_that_changes_between_passes_is_refused(tmp_path):

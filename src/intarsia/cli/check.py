@@ -35,6 +35,7 @@ _MOST_COLUMNS = 40  # in the overview
 _MOST_PAIRS = 10
 _MOST_UNUSABLE = 5
 _MOST_ODD = 10
+_RENAME = "Names of columns are changed in the file of --config, below [columns.PARTICIPANT]."
 
 
 def check(
@@ -133,6 +134,7 @@ def as_json(report: Feasibility) -> dict[str, object]:
         "mixed_kinds": report.mixed,
         "units": report.units,
         "other_units": [odd._asdict() for odd in report.odd],
+        "other_levels": [odd._asdict() for odd in report.odd_levels],
         "secure_sums": {
             "possible": report.possible and len(report.participants) >= _FEWEST_OF_A_SUM,
             "stays_at_home": sorted(report.single),
@@ -143,8 +145,8 @@ def as_json(report: Feasibility) -> dict[str, object]:
     }
 
 
-def show(report: Feasibility, remarks: Mapping[str, str] | None = None) -> None:
-    """Print the report; ``remarks`` say how files are read."""
+def show(report: Feasibility, remarks: Mapping[str, str] | None = None, *, federated: bool = False) -> None:
+    """Print the report; ``remarks`` say how files are read, ``federated`` that the participants have a coordinator."""
     names = report.participants
     view = Table(box=box.SIMPLE_HEAD, title="Who sees what", title_justify="left", title_style="bold")
     view.add_column("column")
@@ -159,16 +161,23 @@ def show(report: Feasibility, remarks: Mapping[str, str] | None = None) -> None:
     out.print(Text("● numbers   ◆ categories", style="dim"))
     for name, remark in (remarks or {}).items():
         out.print(plain(f"{name} is read as {remark}."), soft_wrap=True)
-    for line in [*_lines(report), *_remedies(report)]:
+    for line in [*_lines(report, federated=federated), *_remedies(report)]:
         out.print(plain(line))
     for odd in report.odd[:_MOST_ODD]:
         out.print(plain(f"● {odd}.", style="red"), soft_wrap=True)
     if len(report.odd) > _MOST_ODD:
         out.print(plain(f"● {len(report.odd) - _MOST_ODD} more columns may be in other units.", style="red"))
+    if report.odd_levels:
+        more = f"; and {len(report.odd_levels) - _MOST_ODD} more" if len(report.odd_levels) > _MOST_ODD else ""
+        words = "; ".join(map(str, report.odd_levels[:_MOST_ODD]))
+        line = (
+            f"● Levels may be other words for the same thing: {words}{more}. If so, recode them in the tables before."
+        )
+        out.print(plain(line, style="yellow"), soft_wrap=True)
     out.print(plain(report.verdict(), style="bold green" if report.possible else "bold red"))
 
 
-def _lines(report: Feasibility) -> list[str]:
+def _lines(report: Feasibility, *, federated: bool) -> list[str]:
     single = len(report.single)
     owned = f"{single} {'has' if single == 1 else 'have'} one owner"
     lines = [f"{len(report.common)} of {len(report.columns)} columns are common to all; {owned}."]
@@ -179,14 +188,19 @@ def _lines(report: Feasibility) -> list[str]:
         f"'{pair.left}' ({', '.join(pair.left_at)}) and '{pair.right}' ({', '.join(pair.right_at)}) look alike: {pair.why}."
         for pair in report.alike[:_MOST_PAIRS]
     ]
+    if not federated and (report.alike or not report.connected):
+        lines.append(_RENAME)
     if len(report.widths) > 1:
         (smallest, low), *_, (largest, high) = report.widths.items()
-        left = "standardises them" if report.units else "leaves them as they are; --scale standard may be tried, too"
-        lines.append(
-            f"Standard deviations differ by a factor of {high / low:.3g}, from '{smallest}' to '{largest}'; "
-            f"--scale auto {left}."
+        left = (
+            "fit standardises them (--scale auto, the default)"
+            if report.units
+            else "fit leaves them as they are (--scale auto, the default); --scale standard may be tried, too"
         )
-    if report.possible and len(report.participants) >= _FEWEST_OF_A_SUM:
+        lines.append(
+            f"Standard deviations differ by a factor of {high / low:.3g}, from '{smallest}' to '{largest}'; {left}."
+        )
+    if federated and report.possible and len(report.participants) >= _FEWEST_OF_A_SUM:
         lines.append(_about_sums(report))
     if report.row_ids:
         columns = ", ".join(by_column(report.row_ids))

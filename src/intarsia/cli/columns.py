@@ -9,7 +9,7 @@ from intarsia.cli.console import print_json
 from intarsia.cli.kit_options import Json, Kit, check_certificates, engine, say, tell
 from intarsia.exceptions import FederationError
 
-_FROM_ROWS = ("units", "other_units")  # parts of the report that names and kinds do not tell
+_FROM_ROWS = ("units", "other_units", "other_levels")  # parts of the report that names and kinds do not tell
 
 
 def check(kit: Kit, json: Json = False) -> None:
@@ -37,7 +37,7 @@ def check(kit: Kit, json: Json = False) -> None:
         known = {name: part for name, part in as_json(report).items() if name not in _FROM_ROWS}
         print_json(known | {"refused": dict(told.refused), "silent": dict(told.silent)})
     else:
-        show(report)
+        show(report, federated=True)
         for line in lines:
             say(line)
         if lines:

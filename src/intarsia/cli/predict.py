@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +19,11 @@ from intarsia.cli.table_options import (
     EncodingOption,
     RenameOption,
     TableOptions,
+    read_config,
     renamed,
     say_remarks,
 )
-from intarsia.exceptions import InputError, SettingError
+from intarsia.exceptions import InputError, SettingError, UnknownLevelsWarning, quote
 from intarsia.results.label_file import columns_of, label_lines, write_labels
 
 if TYPE_CHECKING:
@@ -41,6 +44,10 @@ def predict(
     encoding: EncodingOption = None,
     dates: DatesOption = None,
     rename: RenameOption = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help=r"The file of fit --config: names of columns, for name=file as in \[columns.name]."),
+    ] = None,
     margin: Annotated[
         bool,
         typer.Option(
@@ -54,6 +61,7 @@ def predict(
             help="0.5 to 0.999: −1 for rows farther from every cluster than this share of the study's rows.",
         ),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file of labels.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Label every row of a file with its cluster. Columns that the study does not have are ignored and listed.
@@ -66,9 +74,12 @@ def predict(
 
     study = load(model_in(model))
     ((name, path),) = named_paths([file]).items()
-    if output is not None and (output.exists() or output.is_symlink()):
-        raise SettingError(f"{output} already exists. Hint: another --output.")
-    options = TableOptions.of([name], None, decimal, encoding, dates, {name: renamed(rename)})
+    if output is not None and not force and (output.exists() or output.is_symlink()):
+        raise SettingError(f"{output} already exists. Hint: another --output, or --force to replace it.")
+    if output is not None and output.resolve() == Path(path).resolve():
+        raise SettingError(f"{output} is the file of new rows. Hint: another --output.")
+    names = _names_of_columns(config, name) | renamed(rename)
+    options = TableOptions.of([name], None, decimal, encoding, dates, {name: names})
     opened = open_table(path, name, id_column=id_column, how=options.reading(name))
     options.check({name: opened})
     say_remarks({name: opened})
@@ -83,15 +94,35 @@ def predict(
             f"the file has no column of the study, which has {n_known}. Hint: intarsia explain names them."
         )
     rows = opened.only([column for column in opened.columns if column not in unknown])
-    labels = study.predict(rows, none_beyond=none_beyond)
-    result = columns_of(labels, study.cluster_names, study.predict_margin(rows) if margin else None)
-    _show(result, opened.ids, output, json=json)
+    labels, margins = study.predict(rows, none_beyond=none_beyond), None
+    if n_none := int((labels < 0).sum()):
+        err.print(plain(f"{n_none} of {len(labels)} rows have no cluster (-1)."))
+    if margin:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnknownLevelsWarning)  # it was said with the labels
+            margins = study.predict_margin(rows)
+    _show(columns_of(labels, study.cluster_names, margins), opened.ids, output, json=json)
+
+
+def _names_of_columns(config: Path | None, name: str) -> dict[str, str]:
+    """Return the names of the study by those in the table that the configuration of a fit has for a participant."""
+    participants, _, columns = read_config(config)
+    known = dict.fromkeys([*(text.partition("=")[0] for text in participants), *columns])
+    if config is not None and name not in known:
+        raise InputError(
+            f"{config} names no participant {name!r}, but {quote(known, 20)}. Hint: name the file as one of them, as in "
+            "nord=new.csv."
+        )
+    return columns.get(name, {})
 
 
 def _show(columns: dict[str, Any], ids: Ids | None, output: Path | None, *, json: bool) -> None:
     if json:
         rows = {"row": list(range(len(columns["cluster"])))} if ids is None else {"id": list(ids)}
-        print_json(rows | {name: column.tolist() for name, column in columns.items()})
+        cells: dict[str, list[Any]] = {name: column.tolist() for name, column in columns.items()}
+        if margins := cells.get("margin"):
+            cells["margin"] = [None if isnan(margin) else margin for margin in margins]
+        print_json(rows | cells)
     elif output is None:
         for lines in label_lines(columns, ids):
             sys.stdout.write(lines.decode())

@@ -119,6 +119,8 @@ class TableOptions:
         if len(lacking) == len(others):
             whose = quote(others) if len(others) < len(opened) else "no table"
             has = f"{whose} has" if len(others) == len(opened) else f"none of {whose} has"
+            if column.partition("=")[0] != column:
+                has = f"there is no participant {column.partition('=')[0]!r} (there are {quote(opened, 20)}), and {has}"
             raise InputError(f"{has} column {column!r}, which --id names. They have {quote(sorted(known), 20)}.")
         if lacking:
             tell(
@@ -165,7 +167,8 @@ def _by_name(
         else:
             key, value = None, text
         if key in result:
-            raise SettingError(f"{option} is given twice for {'all participants' if key is None else repr(key)}.")
+            hint = f" Hint: {option} {names[0]}={value}, for one participant." if key is None and names else ""
+            raise SettingError(f"{option} is given twice for {'all participants' if key is None else repr(key)}.{hint}")
         result[key] = value
     return result
 

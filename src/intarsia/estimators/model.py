@@ -90,7 +90,8 @@ class Model(ABC):
     def predict(self, tables: Any, *, none_beyond: float | None = None, as_frame: bool = False) -> Any:
         """Return the cluster of every row of new tables, which may have any of the known columns.
 
-        Columns that the model never saw are ignored, with an :class:`~intarsia.exceptions.UnknownColumnsWarning`.
+        Columns that the model never saw are ignored, with an :class:`~intarsia.exceptions.UnknownColumnsWarning`; levels
+        that it never saw are counted in an :class:`~intarsia.exceptions.UnknownLevelsWarning`.
 
         Parameters
         ----------

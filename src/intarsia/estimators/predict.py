@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -15,12 +16,20 @@ from intarsia.core.features import FeatureSpace, indicators, near_misses
 from intarsia.core.homoglyphs import differing_letters, look_the_same
 from intarsia.core.mixture import Mixture, expected, log_memberships
 from intarsia.core.types import BoolArray, FloatArray, IntArray
-from intarsia.exceptions import MixedKindsError, UnknownColumnsWarning, UnknownFeaturesError, quote
+from intarsia.exceptions import (
+    MixedKindsError,
+    UnknownColumnsWarning,
+    UnknownFeaturesError,
+    UnknownLevelsWarning,
+    quote,
+)
 from intarsia.results.outcome import GlobalModel, Outcome
 from intarsia.tables import open_table
 from intarsia.tables.frame import BACKENDS, Table, cells_of, native_table, read_table
 from intarsia.tables.missing import without_empty_columns
 from intarsia.tables.participants import for_all, is_many, keyed
+
+_MOST_COLUMNS = 5  # with unknown levels, in a warning
 
 
 class Imputed(NamedTuple):
@@ -83,8 +92,31 @@ def _batches(model: GlobalModel, table: Any, owner: str) -> Iterator[Table]:
             unknown = [name for name in unknown if any(cell is not None for cell in cells_of(opened.table, name))]
         _check_known(model, owner, (*known, *unknown))
         opened = opened.only(known)
+    unknown_levels: dict[str, Counter[str]] = {}
     for batch in opened.batches():
-        yield read_table(batch, owner, model.levels)
+        rows = read_table(batch, owner, model.levels)
+        for name in model.levels.keys() & rows.categories.keys():
+            counts = rows.categories[name].counts
+            levels = {level: n for level, n in counts.items() if n and level not in model.levels[name]}
+            unknown_levels.setdefault(name, Counter()).update(levels)
+        yield rows
+    _warn_of_levels(model, owner, {name: counts for name, counts in unknown_levels.items() if counts})
+
+
+def _warn_of_levels(model: GlobalModel, owner: str, unknown: Mapping[str, Counter[str]]) -> None:
+    """Warn of levels that the model does not know: by column their number, their rows, and the levels that it knows."""
+    if not unknown:
+        return
+    shown = [
+        f"{name!r} ({len(counts)} in {counts.total()} rows; known are {quote(model.levels[name], 3)})"
+        for name, counts in list(unknown.items())[:_MOST_COLUMNS]
+    ]
+    more = f" and {len(unknown) - _MOST_COLUMNS} more" if len(unknown) > _MOST_COLUMNS else ""
+    text = (
+        f"{len(unknown)} column(s) of {owner!r} have levels that are unknown to the model: {', '.join(shown)}{more}. They "
+        "count as none of the known ones. Hint: recode them if they are other words for known levels."
+    )
+    warnings.warn(text, UnknownLevelsWarning, stacklevel=_caller())
 
 
 def unknown_columns(model: GlobalModel, columns: Iterable[str], owner: str) -> tuple[list[str], str]:

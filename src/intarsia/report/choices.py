@@ -35,4 +35,4 @@ def advice_on_number(outcome: Outcome) -> str:
     """Return what to do about an unclear number of clusters that was chosen; nothing if it was given."""
     if outcome.found is None and not outcome.choices:
         return ""
-    return "The number was chosen from the rows: compare the other numbers in the table of silhouettes."
+    return "The number was chosen from the rows: compare other numbers in the table of them, and measure the stability."

@@ -254,7 +254,7 @@ def _structure(outcome: Outcome, assumptions: AssumptionReport) -> Iterator[Find
             f"{best}No participant's rows show clear clusters (above {CLEAR}), and those of {quote([*vague, *single])} "
             f"show no clusters (below {NO_STRUCTURE}, or a single one).",
             "Any rows can be split into clusters. "
-            + (advice_on_number(outcome) or 'Let the number be chosen (n_clusters="auto"): it may be 1.'),
+            + (advice_on_number(outcome) or "Let the number be chosen (give none): it may be 1."),
         )
     elif assumptions.unstructured or single:
         yield Finding(

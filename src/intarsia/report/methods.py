@@ -47,6 +47,6 @@ def _joined(outcome: Outcome) -> Iterator[Finding]:
             "Local clusters of a participant stay apart",
             State.CAUTION,
             f"Some local clusters of {quote(joined)} are in the same cluster, although each has no more than {k} of them.",
-            f"The participant may have split a cluster, or the grouping joined two: compare with {other}, which keeps them "
-            "apart.",
+            f"The participant may have split a cluster, or the grouping joined two: compare with the setting "
+            f"{other}, which keeps them apart.",
         )

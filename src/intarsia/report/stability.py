@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from intarsia.report.data import Finding, State
 from intarsia.results.outcome import Outcome
-from intarsia.results.stability import STABLE, Stability
+from intarsia.results.stability import DOUBTFUL, STABLE, Stability
 
 _ABOUT = "Clusters come back when rows are resampled"
 
@@ -24,12 +24,19 @@ def findings_of_stability(outcome: Outcome) -> Iterator[Finding]:
         yield Finding(_ABOUT, State.GOOD, f"{overall} (1: always comes back; 0: as parts of one cloud).")
         return
     named = ", ".join(f"{k} ({figures.scores[k]:.2f})" for k in figures.doubtful)
+    state = State.BAD if _dissolve(figures) else State.CAUTION
+    how = (
+        "Do not interpret these clusters"
+        if state is State.BAD
+        else f"Describe those below {DOUBTFUL} as ends of a scale, not as groups"
+        if figures.unstable
+        else "Expect rows between these clusters"
+    )
     yield Finding(
         _ABOUT,
-        State.BAD if _dissolve(figures) else State.CAUTION,
+        state,
         f"{overall}. Not stable: cluster {named}. {_compared(figures)}",
-        "Do not interpret these clusters one by one: try a smaller K, other columns or more rows, and see whether their "
-        "profiles stay the same.",
+        f"{how}. Try a smaller K, other columns or more rows, and see whether their profiles stay the same.",
     )
 
 

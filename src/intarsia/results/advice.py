@@ -11,6 +11,7 @@ from intarsia.core.distances import extent_of
 from intarsia.core.features import indicator, indicators, near_misses
 from intarsia.core.homoglyphs import differing_letters, look_the_same
 from intarsia.core.odd_columns import OddColumn
+from intarsia.core.odd_levels import OddLevels, odd_levels
 from intarsia.exceptions import AssumptionWarning, ContradictionWarning, FeatureNameWarning, UnitsWarning, quote
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.doubts import contradictions
@@ -18,7 +19,8 @@ from intarsia.results.outcome import Outcome
 
 MANY_ROUNDS = 10  # with a smaller max_rounds, convergence was not expected
 STILL_MOVING = 0.01  # of the extent of all local centroids
-MOST_LISTED = 5  # columns in other units
+MOST_LISTED = 5  # columns in other units, or with other levels
+RECODE = "if so, recode them in the tables before."
 DOMINANT = 100.0  # times the median range, from which on a feature dominates
 
 
@@ -30,6 +32,8 @@ def advice(
 ) -> Iterator[tuple[type[Warning], str]]:
     """Yield the class and the text of every warning about this run."""
     yield from ((FeatureNameWarning, text) for text in _about_names(names_of, levels_of))
+    if other_words := listed([odd for odd in unlike_levels(outcome) if odd.in_common]):
+        yield FeatureNameWarning, f"levels may be other words for the same thing: {other_words}. Hint: {RECODE}"
     if outcome.model.units is None and (dominant := _dominant_features(outcome)):
         text = (
             f"{len(dominant)} feature(s) have over {DOMINANT:.0f} times the median range and dominate all distances: "
@@ -47,8 +51,26 @@ def advice(
     yield from ((AssumptionWarning, text) for text in _about_assumptions(outcome, report))
 
 
-def listed(odd: Sequence[OddColumn]) -> str:
-    """Return the clearest columns that may be in other units, in words."""
+def unlike_levels(outcome: Outcome) -> list[OddLevels]:
+    """Return the columns of which participants may have other words for the same levels, from summaries alone."""
+    if outcome.privacy is not None:  # levels were declared for all
+        return []
+    model, local = outcome.model, outcome.local_centroids
+    shares = local.values * model.scale + model.shift
+    rows = np.where(local.seen & (local.values != 0.0), local.counts * shares, 0.0)
+    at = {feature: m for m, feature in enumerate(model.space.names)}
+    counts = {
+        name: {
+            column: {level: float(total[at[f]]) for level in levels if (f := indicator(column, level)) in at}
+            for column, levels in model.levels.items()
+        }
+        for name, total in ((name, rows[outcome.owner == i].sum(axis=0)) for i, name in enumerate(outcome.participants))
+    }
+    return odd_levels(counts)
+
+
+def listed(odd: Sequence[OddColumn] | Sequence[OddLevels]) -> str:
+    """Return the first columns, which are the clearest, in words."""
     more = f"; and {len(odd) - MOST_LISTED} more" if len(odd) > MOST_LISTED else ""
     return "; ".join(map(str, odd[:MOST_LISTED])) + more
 
@@ -91,8 +113,8 @@ def _about_assumptions(outcome: Outcome, report: AssumptionReport) -> Iterator[s
         yield _about_method(outcome)
     elif report.case is None:
         yield (
-            f"neither Assumption 1 nor Assumption 2 of the method holds: {report.explain()}. The answer may still "
-            "be good. Hint: fewer clusters, or participants with the missing features; see result.assumptions."
+            f"{report.explain()}, so that neither Assumption 1 nor Assumption 2 of the method holds. The answer may still "
+            "be good. Hint: fewer clusters, or participants with these features."
         )
 
 

@@ -76,9 +76,9 @@ class AssumptionReport:
         if bare:
             worst = max(bare, key=lambda cluster: len(cluster.unseen_features))
             problems.append(
-                f"{len(bare)} of {len(self.clusters)} clusters have features that none of their participants has, at most "
-                f"{len(worst.unseen_features)} (cluster {worst.cluster}: {quote(worst.unseen_features)}); "
-                "those entries of their centroids are NaN"
+                f"in {len(bare)} of {len(self.clusters)} clusters no participant measured some features, at most "
+                f"{len(worst.unseen_features)} (cluster {worst.cluster}: {quote(worst.unseen_features)}): their means are "
+                "missing there"
             )
         return "; ".join(problems)
 

@@ -90,7 +90,7 @@ class Choices(Sequence[ConsideredNumber]):
         """
         clusters = "cluster" if self.chosen == 1 else "clusters"
         if len(self.candidates) == 1:
-            return f"{self.chosen} {clusters}: no score clearly prefers another number."
+            return f"{self.chosen} {clusters}: no other number is a candidate."
         prefer = [
             f"the {score} prefers {k}"
             for score in ("silhouette", "stability")

@@ -44,11 +44,14 @@ def write_labels(path: Path, columns: Mapping[str, Any], ids: Ids | None = None)
 
 
 def columns_of(labels: IntArray, names: Mapping[int, str], margins: FloatArray | None = None) -> dict[str, Any]:
-    """Return the columns of a file of labels: the names of clusters stand beside their numbers, where there are any."""
+    """Return the columns of a file of labels: the names of clusters stand beside their numbers, where there are any.
+
+    Rows without a cluster (−1) have no margin.
+    """
     columns: dict[str, Any] = {"cluster": labels}
     if names:
         columns["name"] = np.array([names.get(k, "") for k in labels.tolist()])
-    return columns if margins is None else columns | {"margin": margins}
+    return columns if margins is None else columns | {"margin": np.where(labels < 0, np.nan, margins)}
 
 
 def rename_labels(path: Path, names: Mapping[int, str]) -> None:
@@ -125,7 +128,8 @@ def _frames(columns: Mapping[str, Any], ids: Ids | None) -> Iterator[pl.DataFram
             raise InputError(
                 f"there are more row names than the {n} rows with labels: the table has changed meanwhile."
             )
-        frame = pl.DataFrame({"row" if ids is None else "id": names} | {k: v[start:end] for k, v in columns.items()})
+        part = {"row" if ids is None else "id": names} | {k: v[start:end] for k, v in columns.items()}
+        frame = pl.DataFrame(part, nan_to_null=True)
         yield frame
         start = end
     if start != n:

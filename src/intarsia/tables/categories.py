@@ -45,6 +45,12 @@ class Category:
         """Return the level of every row, None for a missing value."""
         return [None if code < 0 else self.levels[code] for code in self.codes]
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of rows with each level."""
+        times = np.bincount(self.codes[self.codes >= 0], minlength=len(self.levels)).tolist()
+        return dict(zip(self.levels, times, strict=True))
+
     def of_rows(self, rows: IntArray) -> Category:
         """Return the column for a selection of rows."""
         return Category(self.levels, self.codes[rows])
@@ -204,7 +210,7 @@ def _hints(reasons: Mapping[str, Mapping[str, str]]) -> list[str]:
     if doubts:
         hints.append("say how numbers are written: --decimal as above, in Python scan_csv(path, decimal=',')")
     if any("different" in kind for kind in kinds):
-        hints.append("join rare levels; make a small table's column a pandas or polars categorical")
+        hints.append("join rare levels; in Python, make a small table's column a pandas or polars categorical")
     if any("number" in kind for kind in kinds):
         hints.append(
             "correct the cells that are no numbers, such as <5 or 12 mg, or name them as missing (in pandas read_csv(..., "

@@ -1,7 +1,8 @@
 """Can these tables be clustered together? The answer from names and kinds of columns alone.
 
 The report says who has which columns, who shares a column with whom, which columns only one participant has, without whom
-the study would fall apart, which names look as if they meant the same, and which columns may be in other units.
+the study would fall apart, which names look as if they meant the same, which columns may be in other units, and which may
+have other words for the same levels.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from intarsia.core.features import FeatureSpace, components, components_without, cut_vertices, is_complete
 from intarsia.core.odd_columns import OddColumn, odd_columns
+from intarsia.core.odd_levels import OddLevels, odd_levels
 from intarsia.core.units import Statistics, deviation_of, deviations_differ, pool
 from intarsia.exceptions import quote
 from intarsia.tables.frame import CATEGORIES, NUMBERS
@@ -50,6 +52,7 @@ class Feasibility:
     row_ids : by participant, the columns that look like row IDs
     odd : columns that seem to be in other units at a participant, the clearest first
     widths : columns of numbers with their standard deviations over all participants, the smallest first
+    odd_levels : columns of categories of which two participants may have other words for the same levels
     """
 
     kinds: Mapping[str, Mapping[str, str]]
@@ -63,6 +66,7 @@ class Feasibility:
     row_ids: Mapping[str, tuple[str, ...]]
     odd: tuple[OddColumn, ...] = ()
     widths: Mapping[str, float] = field(default_factory=dict)
+    odd_levels: tuple[OddLevels, ...] = ()
 
     @property
     def participants(self) -> tuple[str, ...]:
@@ -150,7 +154,8 @@ class Feasibility:
                 if self.alike
                 else "; leave them out, or add a participant that shares columns with both sides"
             )
-            return f"No: {quote(rest)} share no column with the others, directly or through others{hint}."
+            share = "shares" if len(rest) == 1 else "share"
+            return f"No: {quote(rest)} {share} no column with the others, directly or through others{hint}."
         if len(self.kinds) == 1:
             return "Yes: there is one table, which is an ordinary clustering problem."
         if len(self.common) == len(self.columns):
@@ -158,7 +163,7 @@ class Feasibility:
         if self.complete:
             return (
                 f"Yes: every two participants share a column ({len(self.common)} of {len(self.columns)} are common to all); "
-                "federated rounds fit best, and one-shot if there can be only one."
+                "federated rounds fit best, and the one-shot method if only one round is possible."
             )
         weak = f", but it depends on {quote(b.participant for b in self.bridges)}" if self.bridges else ""
         return (
@@ -205,27 +210,30 @@ def check_feasibility(
         mixed=_mixed(usable),
         unusable={name: columns for name, columns in unusable.items() if columns},
         row_ids={str(key): survey.row_ids for key, survey in surveys.items() if survey.row_ids},
+        odd_levels=tuple(odd_levels({str(key): survey.levels for key, survey in surveys.items()})),
         **_from_moments(usable, {str(key): survey.moments for key, survey in surveys.items()}),
         **_graph(usable),
     )
 
 
 class _Survey(NamedTuple):
-    """The kinds of a table's columns, its number of rows, columns that look like row IDs, all columns, and moments."""
+    """The kinds of a table's columns, its rows, columns that look like row IDs, all columns, moments, rows by level."""
 
     kinds: Mapping[str, str]
     n_rows: int | None
     row_ids: tuple[str, ...]
     all_columns: Collection[str]
     moments: Mapping[str, tuple[float, float, float]] = MappingProxyType({})
+    levels: Mapping[str, Mapping[str, int]] = MappingProxyType({})
 
 
 def _survey(owner: str, table: Any, leave_out: Sequence[str]) -> _Survey:
     if isinstance(table, Mapping) and all(isinstance(kind, str) for kind in table.values()):
         return _Survey({name: kind for name, kind in table.items() if name not in leave_out}, None, (), tuple(table))
     opened = open_table(table, owner, leave_out=leave_out)
-    row_ids = tuple(opened.row_id_columns())
-    return _Survey(opened.kinds(), opened.n_rows, row_ids, opened.all_columns, opened.moments())
+    row_ids, kinds = tuple(opened.row_id_columns()), opened.kinds()
+    levels = opened.level_counts([name for name, kind in kinds.items() if kind == CATEGORIES])
+    return _Survey(kinds, opened.n_rows, row_ids, opened.all_columns, opened.moments(), levels)
 
 
 def _from_moments(

@@ -19,7 +19,7 @@ from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.core.types import FloatArray
 from intarsia.exceptions import InputError, SettingError, TableTypeError, quote
 from intarsia.tables.arrow import is_stream, read_stream
-from intarsia.tables.categories import unusable_columns
+from intarsia.tables.categories import unusable_columns, words_in
 from intarsia.tables.csv import CsvFile, open_csv
 from intarsia.tables.declared import read_declared, read_texts
 from intarsia.tables.excel import EXCEL
@@ -40,7 +40,7 @@ from intarsia.tables.names import check_participants, column_names, is_valid_tex
 from intarsia.tables.reading import PLAIN, Reading, prepared
 from intarsia.tables.source import Source, as_table, batch_columns, check_columns, format_of, suffixes
 from intarsia.tables.streamed import StreamedTable
-from intarsia.tables.survey import kinds_in, open_stream
+from intarsia.tables.survey import kinds_in, levels_in, open_stream
 
 AnyTable = Table | StreamedTable
 MEMORY_LIMIT = 1 << 28  # bytes of numbers: a larger source is read in batches
@@ -161,6 +161,13 @@ class Opened:
         columns = columns_of(table, self.columns, self.owner) if self.columns else {}
         numbers = {name: as_numbers(column) for name, column in columns.items()}
         return {name: moments_of(values) for name, values in numbers.items() if values is not None}
+
+    def level_counts(self, columns: Sequence[str]) -> dict[str, dict[str, int]]:
+        """Return by column of categories, of these, the number of rows with each level."""
+        if self.is_streamed:
+            return {name: dict(counts) for name, counts in levels_in(self.table, self.owner).items() if name in columns}
+        named = {name: words_in(column) for name, column in columns_of(self.table, columns, self.owner).items()}
+        return {name: words.counts for name, words in named.items() if words is not None}
 
     def batches(self) -> Iterator[Any]:
         """Yield all rows as tables in memory: one, or one per batch."""

@@ -78,6 +78,13 @@ def kinds_in(source: Source, owner: str) -> dict[str, str]:
     return survey.kinds | survey.refused()
 
 
+def levels_in(source: Source, owner: str) -> dict[str, Counter[str]]:
+    """Return by column of text the number of rows with each level, after a pass over these columns."""
+    survey = _Survey(source, owner)
+    survey.read(list(survey.levels))
+    return survey.levels
+
+
 class _Survey:
     """The state of the first pass."""
 
