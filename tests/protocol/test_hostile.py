@@ -9,6 +9,7 @@ import os
 import re
 import time
 import tracemalloc
+import warnings
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from intarsia.coordinator.previous import PreviousModel
 from intarsia.coordinator.secure import SecureAlgorithm
 from intarsia.coordinator.sharing import SharingAlgorithm
 from intarsia.core.private.declared import DifferentialPrivacy
-from intarsia.exceptions import IntarsiaError, ProtocolError
+from intarsia.exceptions import FeatureNameWarning, IntarsiaError, ProtocolError
 from intarsia.federation import pages, site
 from intarsia.federation.kit_folder import write_study
 from intarsia.federation.site import Site
@@ -111,7 +112,9 @@ def previous():
     moved = {
         name: {c: np.array(x) * 1.1 if c in "xyz" else x for c, x in table.items()} for name, table in tables().items()
     }
-    first = intarsia.cluster(moved, 3, scale="standard", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FeatureNameWarning)  # two participants have other levels of sex
+        first = intarsia.cluster(moved, 3, scale="standard", random_state=0)
     return PreviousModel.of(first.global_model, "before")
 
 
