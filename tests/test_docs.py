@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import tomllib
@@ -165,3 +166,26 @@ def test_every_command_on_a_page_exists_with_its_options(page):
             continue
         except Exception as error:  # noqa: BLE001 - typer has classes of its own for errors in a command line
             pytest.fail(f"{page.name}: intarsia {' '.join(words)}: {error!r}")
+
+
+def titles_of_lights():
+    """The titles of all lights: what :class:`Finding` is given as ``about``, in any module of the report."""
+    for path in sorted((ROOT / "src/intarsia/report").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Assign(
+                    targets=[ast.Name("about" | "_ABOUT" | "_CLUSTERS" | "_COLUMNS")], value=ast.Constant(str(title))
+                ):
+                    yield title
+                case ast.Assign(targets=[ast.Tuple([*names])], value=ast.Tuple([*values])):
+                    pairs = zip(names, values, strict=True)
+                    yield from (v.value for n, v in pairs if getattr(n, "id", "") in {"about", "_ABOUT"})
+                case ast.Call(func=ast.Name("Finding"), args=[ast.Constant(str(title)), *_]):
+                    yield title
+
+
+def test_the_page_on_the_report_has_every_light_by_its_title():
+    page = (ROOT / "docs/how-to/report.md").read_text()
+    titles = set(titles_of_lights())
+    assert len(titles) > 20
+    assert [title for title in sorted(titles) if f"| {title}" not in page] == []

@@ -57,6 +57,27 @@ def test_the_kit_names_model_table_and_ids(folder, capsys):
     assert "not a participant's" in capsys.readouterr().err
 
 
+def test_a_table_is_read_as_the_kit_says_and_rows_that_are_like_no_cluster_are_none(folder):
+    where, expected = folder
+    kit = where / "kit"
+    (kit / "local").mkdir(parents=True)
+    (kit / "startup").mkdir()
+    (kit / "startup" / "fed_client.json").write_text('{"client": {"fqsn": "a"}}')
+    (kit / "model.intarsia").write_bytes((where / "public.intarsia").read_bytes())
+    rows = pl.read_parquet(where / "new.parquet")
+    lines = [f"{name};{x:.6f}".replace(".", ",") for name, x in rows.select("patient", "x").iter_rows()]
+    table = where / "neu.csv"
+    table.write_bytes("\n".join(["Schl\xfcssel;Wert", *lines, "pX;1000,5"]).encode("latin-1"))
+    own = LocalSettings(str(table), id_column="Schlüssel", decimal=",", encoding="latin-1", rename={"Wert": "x"})
+    write_settings(kit / "local", own)
+    label("--kit", kit, "--none-beyond", 0.99, "--margins", "-o", where / "labels.csv")
+    written = pl.read_csv(where / "labels.csv")
+    ordinary = written["cluster"][:-1].to_numpy()
+    assert (ordinary == expected).mean() >= 0.9
+    assert set(ordinary.tolist()) <= {-1, *expected}
+    assert (written["cluster"][-1], written["margin"][-1]) == (-1, None)
+
+
 def test_what_is_missing_is_named(folder, capsys):
     where, _ = folder
     label(code=1)

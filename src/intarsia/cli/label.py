@@ -34,15 +34,26 @@ def label(
             "--margin", "--margins", help="Also write how clearly each row belongs to a cluster: 0 tie, 1 clear."
         ),
     ] = False,
+    none_beyond: Annotated[
+        float | None,
+        typer.Option(
+            "--none-beyond",
+            help="0.5 to 0.999: −1 for rows farther from every cluster than this share of the study's rows.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Label new rows with the public model of a study. Nothing is sent: neither network nor coordinator is needed.
 
+    With a kit, the table is read as the study's own: decimal sign, encoding, dates and names of columns.
+
     Example: [bold]intarsia participant label --model model.intarsia --table new.parquet -o labels.csv[/]
     """
+    from intarsia.federation.site_settings import LocalSettings, read_settings
+
+    settings = LocalSettings()
     if kit is not None:
         from intarsia.federation.kit_folder import ANALYST, SERVER, name_of
-        from intarsia.federation.site_settings import read_settings
 
         if name_of(kit) in (SERVER, ANALYST):
             raise SettingError(f"{kit} is the kit of the {name_of(kit)}, not a participant's.")
@@ -58,4 +69,16 @@ def label(
         )
     if table is None:
         raise SettingError("no table was given. Hint: --table new.csv")
-    predict(model, str(table), output, id_column, margin=margin, json=json)
+    predict(
+        model,
+        str(table),
+        output,
+        id_column,
+        [settings.decimal] if settings.decimal else [],
+        [settings.encoding] if settings.encoding else [],
+        [f"{column}={day}" for column, day in settings.dates.items()],
+        [f"{old}={new}" for old, new in settings.rename.items()],
+        margin=margin,
+        none_beyond=none_beyond,
+        json=json,
+    )
