@@ -58,7 +58,13 @@ def test_five_rounds_take_one_exchange_each_and_their_times_are_printed(tmp_path
     with Federation(tmp_path, tables, settings=settings) as federation:
         whole, run = ran(federation)
     each = [max(exchange.seconds.values()) for exchange in run.exchanges]
-    assert [exchange.phase for exchange in run.exchanges] == ["describe", "summarize", *["refine"] * 5, "label", "keep_model"]
+    assert [exchange.phase for exchange in run.exchanges] == [
+        "describe",
+        "summarize",
+        *["refine"] * 5,
+        "label",
+        "keep_model",
+    ]
     print(  # noqa: T201
         f"exchanges: median {np.median(each):.2f} s, {[round(s, 2) for s in each]}; "
         f"from the command to the result {whole:.1f} s, in process {local:.1f} s"
