@@ -16,6 +16,15 @@ if [ "$seen" != "$needed" ]; then
   echo "Give another Python (./install.sh $target python3.X), or make a wheelhouse with this one: make wheelhouse PYTHON=…" >&2
   exit 1
 fi
+if [ -f "$here/GLIBC" ]; then
+  oldest=$(cat "$here/GLIBC")
+  glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | cut -d ' ' -f 2 || true)
+  if [ "$(printf '%s\n' "$oldest" "$glibc" | sort -V | head -n 1)" != "$oldest" ]; then
+    echo "install.sh: these wheels need glibc $oldest or newer, and this system has ${glibc:-none}." >&2
+    echo "Use a newer system, or make a wheelhouse on one with this glibc: make wheelhouse PYTHON=…" >&2
+    exit 1
+  fi
+fi
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
   echo "install.sh: $python has no module venv. Install it from the system's packages, on Debian: python3-venv." >&2
   exit 1

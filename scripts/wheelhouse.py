@@ -1,8 +1,9 @@
 """``make wheelhouse``: everything that a machine without internet needs, in one folder and one archive under build/.
 
 The folder has all wheels of all extras at the versions of ``constraints.txt``, their hashes (``requirements.txt``), a script
-that installs them (``install.sh``), the files in ``deploy``, the licence, and an SBOM (CycloneDX) of what is installed. It
-fits the version and platform of the Python that made it: wheels with compiled code fit no other.
+that installs them (``install.sh``), the files in ``deploy``, the pages of ``docs`` as text, the licence, and an SBOM
+(CycloneDX) of what is installed. It fits the version and platform of the Python that made it, and the glibc that its wheels
+need or a newer one: wheels with compiled code fit no other.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import tomllib
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from zipfile import ZipFile
 
 ROOT = Path(__file__).parent.parent
 SBOM_TOOL = "cyclonedx-bom[validation]>=7,<8"
+OLD_TAGS = {"1": 5, "2010": 12, "2014": 17}  # manylinux tags that do not name the minor version of glibc 2
 SBOM = "sbom.cdx.json"
 
 
@@ -48,6 +52,16 @@ def extras() -> str:
 def tag() -> str:
     """Return Python version and platform, as in the names of wheels: ``cp311-linux-x86_64``."""
     return f"cp{sys.version_info.major}{sys.version_info.minor}-{sysconfig.get_platform()}"
+
+
+def glibc(wheels: Iterable[str]) -> str:
+    """Return the oldest glibc that all wheels of these names run with, as ``2.34``; empty if none needs it."""
+    needed = [
+        min(int(minor) if minor else OLD_TAGS[old] for minor, old in tags)
+        for name in wheels
+        if (tags := re.findall(r"manylinux(?:_2_(\d+)|(2014|2010|1))_", name))
+    ]
+    return f"2.{max(needed)}" if needed else ""
 
 
 def requirement_of(wheel: Path) -> str:
@@ -103,8 +117,15 @@ def make(folder: Path) -> None:
     lines = sorted(requirement_of(wheel) for wheel in wheels.glob("*.whl"))
     (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "PYTHON").write_text(f"{tag()}\n", encoding="utf-8")
+    if needed := glibc(wheel.name for wheel in wheels.glob("*.whl")):
+        (folder / "GLIBC").write_text(f"{needed}\n", encoding="utf-8")
     shutil.copytree(ROOT / "deploy", folder, dirs_exist_ok=True)
-    shutil.copy(ROOT / "LICENSE", folder)
+    for name in ("LICENSE", "README.md"):
+        shutil.copy(ROOT / name, folder)
+    for page in (ROOT / "docs").rglob("*.md"):  # as text: no browser is needed to read them
+        copied = folder / page.relative_to(ROOT)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(page, copied)
     write_sbom(folder, beside)
     shutil.rmtree(beside)
     archive = folder.with_name(f"{folder.name}.tar.gz")

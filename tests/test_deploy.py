@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 import shutil
 import subprocess
+import sys
+import sysconfig
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -85,3 +88,26 @@ def test_the_installer_refuses_another_python(tmp_path):
     assert "cp399-linux-riscv" in done.stderr
     assert "make wheelhouse PYTHON=" in done.stderr
     assert not (tmp_path / "here").exists()
+
+
+def test_the_installer_refuses_an_older_glibc(tmp_path):
+    here = f"cp{sys.version_info.major}{sys.version_info.minor}-{sysconfig.get_platform()}"
+    shutil.copy(DEPLOY / "install.sh", tmp_path)
+    (tmp_path / "PYTHON").write_text(f"{here}\n")
+    (tmp_path / "GLIBC").write_text("2.999\n")
+    command = ["bash", str(tmp_path / "install.sh"), str(tmp_path / "here"), sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "need glibc 2.999 or newer" in done.stderr
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_wheelhouse_needs_the_newest_glibc_of_its_wheels_each_by_its_oldest_tag():
+    spec = importlib.util.spec_from_file_location("wheelhouse", DEPLOY.parent / "scripts/wheelhouse.py")
+    wheelhouse = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(wheelhouse)
+    old = "a-1-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
+    new = "b-1-cp311-abi3-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl"
+    assert wheelhouse.glibc([old, "c-1-py3-none-any.whl"]) == "2.17"
+    assert wheelhouse.glibc([old, new]) == "2.27"
+    assert wheelhouse.glibc(["c-1-py3-none-any.whl"]) == ""

@@ -29,6 +29,8 @@ INCLUDED = {
     "CODE_OF_CONDUCT.md": "project/conduct.md",
     "RELEASE.md": "project/release.md",
     "benchmarks/README.md": "project/benchmarks.md",
+    "deploy/systemd": "project/deploy.md",
+    "deploy/container": "project/deploy.md",
 }
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 

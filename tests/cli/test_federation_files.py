@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 
 import intarsia
 from intarsia.cli.schema import RunFile
-from intarsia.cli.study_folder import report_on  # what run does after the network
+from intarsia.cli.study_folder import report_on, unlabelled  # what run does after the network
+
+FILES = Path(__file__).parents[1] / "results/files"
 
 
 @pytest.mark.parametrize("method", ["federated", "one_shot"])
@@ -35,3 +38,8 @@ def test_a_model_that_cannot_be_shared_is_no_reason_to_lose_the_rest(tmp_path, c
     assert not (tmp_path / "public.intarsia").exists()
     assert (tmp_path / "run.json").exists()
     assert "values of single rows" in " ".join(capsys.readouterr().err.split())
+
+
+def test_participants_without_labels_are_known(tmp_path):
+    (tmp_path / "model.intarsia").write_bytes((FILES / "federated-quorum.intarsia").read_bytes())
+    assert unlabelled(tmp_path) == ["late"]  # "ü" missed a round, and has labels

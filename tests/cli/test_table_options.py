@@ -132,6 +132,13 @@ def test_a_config_renames_columns_of_each_participant_for_check_and_fit(folder):
         assert said in " ".join(inside("fit", "--config", "bad.toml", where=folder, rc=1).stderr.split())
 
 
+def test_new_names_of_several_columns_are_given_one_by_one(folder):
+    given = ("--table", "nord.csv", "--rename", "Größe=height,CRP=crp")
+    done = inside("participant", "preview", *given, where=folder, rc=1)
+    assert "--rename takes one column" in done.stderr
+    assert "repeat --rename" in done.stderr
+
+
 def test_preview_reads_the_table_as_its_owner_says_and_the_words_stand_in_the_terms(folder):
     from intarsia.federation.preview import preview
     from intarsia.federation.site_settings import LocalSettings, read_settings, write_settings

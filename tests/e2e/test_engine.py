@@ -230,6 +230,19 @@ def test_files_of_the_engine_that_are_nested_too_deeply_are_told(tmp_path):
         settle_server(tmp_path)
 
 
+def test_a_result_that_was_fetched_can_be_read_by_its_owner_only(tmp_path):
+    class Session:
+        def download_job_result(self, job, folder):
+            (Path(folder) / ENDED).write_bytes(b'{"done": true}')
+            (Path(folder) / "model.intarsia").write_bytes(b"local centroids")
+            return folder
+
+    target = tmp_path / "study" / "model.intarsia"
+    assert fetch(Session(), "job", target, "FINISHED:COMPLETED").done
+    assert target.read_bytes() == b"local centroids"
+    assert target.stat().st_mode & 0o077 == 0
+
+
 def test_a_result_that_cannot_be_read_counts_as_none(tmp_path):
     class Session:
         def download_job_result(self, job, folder):

@@ -28,7 +28,7 @@ from intarsia.federation.certificates.authority import Authority, renew
 from intarsia.federation.certificates.enrolment import Approval, approve, join, read_request, write_request
 from intarsia.federation.certificates.keys import certificate_of
 from intarsia.federation.certificates.lifetimes import check_lifetimes, lifetimes
-from intarsia.federation.flare.kit import make_kit, write_kits
+from intarsia.federation.flare.kit import make_again, make_kit, write_kits
 from intarsia.federation.kit_folder import study_of
 from intarsia.federation.site_settings import read_settings
 from intarsia.federation.study_file import Server, Study
@@ -91,6 +91,24 @@ def test_a_kit_that_was_joined_is_the_one_that_would_have_been_made(kits):
     assert read_settings(kits.parent / "kit" / "local").release == ReleasePolicy(8)
     assert read_settings(kits.parent / "kit" / "local").metric == "manhattan"
     assert (kits.parent / "kit" / "startup" / "client.key").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("name", ["server", "analyst"])
+def test_a_lost_kit_of_the_server_or_the_analyst_is_made_again(kits, name):
+    """It has all files of the lost one, but for the key; whoever trusts the authority trusts it."""
+    shutil.move(kits / name, kits / "lost")
+    until = make_again(kits / name, name, kits / "authority")
+    mine, theirs = written(kits / name), written(kits / "lost")
+    which = "server" if name == "server" else "client"
+    assert set(mine) == set(theirs)
+    changed = {path for path in mine if mine[path] != theirs[path]} - {"local/resources.json"}  # written at each start
+    assert changed == {f"startup/{which}.key", f"startup/{which}.crt"}
+    assert {life.name for life in lifetimes(kits / name)} == {life.name for life in lifetimes(kits / "lost")}
+    assert json.loads((kits / "authority" / "approved.json").read_text())[name]["until"] == f"{until:%Y-%m-%d}"
+    with pytest.raises(SettingError, match="already exists"):
+        make_again(kits / name, name, kits / "authority")
+    with pytest.raises(SettingError, match="join-request there, approve --again here"):
+        make_again(kits / "hungary", "hungary", kits / "authority")
 
 
 def test_every_kit_says_where_it_belongs_and_what_the_firewall_lets_through(kits):

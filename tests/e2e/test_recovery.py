@@ -6,6 +6,7 @@ killed and the limits are three times as long. The same federation then shuts si
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -94,10 +95,16 @@ def test_whoever_is_shut_out_cannot_connect_and_the_others_go_on_until_it_is_adm
     wait_until(lambda: "waiting for b (not connected at" in flat(federation.log()) or process.poll() is not None)
 
     federation.kill("b")  # whoever starts it again is told why it cannot connect
+    lines = len(federation.log("b").splitlines())
     federation.start("b")
-    assert federation.running["b"].wait(PATIENCE) != 0
+    assert federation.running["b"].wait(PATIENCE) == 1
     del federation.running["b"]
+    ending = federation.log("b").splitlines()[lines:]
+    assert "Error: the coordinator has shut this site out." in ending[-1]
+    assert not any("Traceback" in line for line in ending)
     assert "the coordinator has shut 'b' out" in federation.log("b")
+    fault = json.loads(federation.command("doctor", "--kit", "kits/b", "--json").stdout)
+    assert ("admission", "fault") in {(finding["about"], finding["state"]) for finding in fault}
     assert "b" not in federation.connected()
     process.kill()
     process.wait()
@@ -139,5 +146,6 @@ def connected(federation, name):
 
 def assert_told(log):
     """Somebody who reads what the command printed knows who was waited for, since when and until when."""
-    line = r"waiting for [abc] \(not connected at \d\d:\d\d:\d\d\), until \d\d:\d\d:\d\d; then the run pauses"
+    clock = r"\d\d:\d\d:\d\d[+-]\d\d:\d\d"
+    line = rf"waiting for [abc] \(not connected at {clock}\), until {clock}; then the run pauses"
     assert re.search(line, flat(log))

@@ -84,6 +84,11 @@ def test_a_form_says_what_would_leave_and_counts_once_it_is_filled_in(kit, intar
     assert not (kit / "consent.toml").exists()
     fill_in(form, on="")
     assert "'on' must be filled in" in intarsia("serve", "--consent", form, rc=1)
+    text = form.read_text()
+    for day in ("soon", "2126-01-01"):
+        fill_in(form, on=day)
+        assert f"has on = {day!r}. It must be the day of consent" in intarsia("serve", "--consent", form, rc=1)
+        form.write_text(text)
     fill_in(form)
     intarsia("serve", "--consent", form)
     assert (kit / "started").exists()

@@ -300,3 +300,78 @@ def test_no_value_of_the_table_is_printed(make_kit, listener, capsys):
     assert "✓ table: 10 rows and 1 columns that can be used" in text
     assert CELL not in text
     assert Path(kit).name in text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are not in the mode")
+def test_a_key_that_others_can_read_is_a_fault_and_a_kit_that_they_can_enter_a_warning(make_kit, listener, capsys):
+    from intarsia.cli import main
+
+    kit = make_kit(listener.port)
+    kit.chmod(0o750)
+    findings = examine(kit)
+    assert not faults(findings)
+    assert the(findings, "permissions").state is State.WARNING
+    (kit / "startup/client.key").chmod(0o640)
+    assert faults(examine(kit)) == {"permissions"}
+    kit.chmod(0o700)
+    pl.DataFrame({"patient": range(20), "x": [n * 0.7 for n in range(20)]}).write_csv(kit.parent / "data.csv")
+    with pytest.raises(SystemExit) as end:
+        main(["doctor", "--kit", str(kit)])
+    assert end.value.code == 3
+    text = capsys.readouterr().out
+    assert "✗ permissions: 1 private key(s)" in text
+    assert "! row IDs: these columns look like row IDs and will be clustered on: 'patient'" in text
+    assert text.rstrip().endswith("thing(s) are in the way; 1 warning(s).")
+
+
+def test_consent_and_record_that_no_longer_fit_the_table_are_named(make_kit, listener):
+    from intarsia.federation.consent import form_of, terms_of
+    from intarsia.federation.kit_folder import study_of
+    from intarsia.federation.site import Site
+    from intarsia.federation.site_settings import read_settings
+    from intarsia.protocol import Describe, Description, encode
+
+    kit = make_kit(listener.port)
+    terms = terms_of(study_of(kit), "a", read_settings(kit / "local"), ["x"])
+    (kit / "consent.toml").write_text(form_of(terms, [], "Dr. Who", "2026-11-15"))
+    assert isinstance(Site("a", kit, "0" * 16).answer(encode(Describe(scale="auto"))), Description)
+    assert the(examine(kit), "consent").state is State.FINE
+    table = pl.read_csv(kit.parent / "data.csv")
+    table[:-1].write_csv(kit.parent / "data.csv")
+    findings = examine(kit)
+    assert faults(findings) == {"consent"}
+    assert "1 row(s) of the table were changed or removed" in the(findings, "consent").seen
+    assert "participant renew" in the(findings, "consent").remedy
+    table.with_columns(new=pl.col("x") / 3).write_csv(kit.parent / "data.csv")
+    assert "other terms: columns: added 'new'" in the(examine(kit), "consent").seen
+
+
+def test_a_site_that_is_shut_out_is_named_by_its_log_and_the_server_lists_it(make_kit, listener, authority):
+    kit, now = make_kit(listener.port), datetime.now().astimezone()
+    at = f"{now:%Y-%m-%d %H:%M:%S},1"
+    registered = f"{at} - FederatedClient - INFO - Successfully registered client:a for project heart."
+    rejected = f"{at} - Authenticator - ERROR - registration rejected: the coordinator has shut 'a' out (…)"
+    unheard = f"{at} - Communicator - INFO - Failed to send heartbeat. Will try again. Exception: …"
+    for lines, state in (
+        ([registered], None),
+        ([registered, rejected], State.FAULT),
+        ([rejected, registered], None),
+        ([registered, unheard], State.WARNING),
+        ([registered, unheard.replace(f"{now:%Y}", "2025", 1)], None),
+        (["x", "…" * 60_000, rejected], State.FAULT),
+    ):
+        (kit / "log.txt").write_text("\n".join(lines))
+        states = [finding.state for finding in examine(kit) if finding.about == "admission"]
+        assert states == ([] if state is None else [state]), lines[-1][:90]
+    (kit / "startup/fed_server.json").write_text("{}")
+    install(kit, authority.credentials(Study("heart", ("a", "b")), SERVER))
+    (kit / "disabled_clients.json").write_text('{"disabled_clients": ["b"]}')
+    assert the(examine(kit), "admission").seen == "shut out: 'b'"
+    (kit / "disabled_clients.json").write_text("{")
+    assert faults(examine(kit)) == {"admission"}
+
+
+def test_a_relative_path_of_a_table_starts_where_the_command_was_typed(tmp_path):
+    finding = the(examine(table=tmp_path / "nowhere.csv"), "table")
+    assert "was not found" in finding.seen
+    assert "WorkingDirectory" in finding.remedy

@@ -14,7 +14,8 @@ from intarsia.federation.flare.session import Ended, ended_from
 from intarsia.federation.kit_folder import write_study
 from intarsia.federation.study_file import Study
 
-CLOCK = r"\d\d:\d\d:\d\d"
+CLOCK = r"\d\d:\d\d:\d\d[+-]\d\d:\d\d"
+REMEDY = "    → start the site there (intarsia participant serve), or stop this run and use "
 
 
 @pytest.fixture
@@ -43,6 +44,8 @@ def wait(driver, monkeypatch, *connected, patience=600.0):
 def test_who_is_waited_for_since_when_and_until_when_is_told_once(told, monkeypatch):
     driver, lines = told()
     wait(driver, monkeypatch, "a", "a", "ab", "abc")
+    remedy, lines = lines[1], [lines[0], *lines[2:]]
+    assert remedy == f"{REMEDY}--without b --without c"  # once: for c, who is still away, it is not said again
     assert len(lines) == 2
     both = rf"waiting for b \(not connected at {CLOCK}\), c \(not connected at {CLOCK}\), until {CLOCK}; then the run pauses"
     assert re.fullmatch(both, lines[0])
@@ -54,7 +57,7 @@ def test_who_is_waited_for_since_when_and_until_when_is_told_once(told, monkeypa
 def test_with_the_quorum_the_end_of_waiting_is_the_deadline(told, monkeypatch):
     driver, lines = told(quorum=2, deadline=30)
     wait(driver, monkeypatch, "ab", *(["ab"] * 40))
-    assert len(lines) == 1
+    assert lines[1:] == [f"{REMEDY}--without c"]
     assert lines[0].endswith("; then the run goes on without (the quorum is there)")
 
 
@@ -62,7 +65,8 @@ def test_a_participant_that_leaves_again_is_told_again(told, monkeypatch):
     driver, lines = told()
     wait(driver, monkeypatch, "ab", "abc")
     wait(driver, monkeypatch, "ac", "abc")
-    assert [line.split()[2] for line in lines] == ["c", "b"]
+    assert [line.split()[2] for line in lines[::2]] == ["c", "b"]
+    assert lines[1::2] == [f"{REMEDY}--without c", f"{REMEDY}--without b"]
 
 
 def test_a_line_about_progress_says_until_when_an_exchange_waits(told):
@@ -70,7 +74,8 @@ def test_a_line_about_progress_says_until_when_an_exchange_waits(told):
     progress = {"exchange": 2, "phase": "refine", "round": 1, "answered": ["a"], "waiting": ["b"], "away": ["c"]}
     for seconds in (1.0, 2.0):
         driver._say_progress(progress | {"seconds": seconds, "deadline": 60})
-    (line,) = lines
+    line, remedy = lines
+    assert remedy == f"{REMEDY}--without c"
     assert re.fullmatch(rf"refine 1: 1 of 2 answered, waiting for b until {CLOCK}; away: c", line)
 
 

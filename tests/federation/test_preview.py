@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 
 import msgspec
+import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from intarsia.cli import main
 from intarsia.coordinator import FederatedAlgorithm
 from intarsia.federation.algorithms import rounds_beyond
+from intarsia.federation.preview import preview
 from intarsia.federation.site_settings import LocalSettings, read_settings, write_settings
 from intarsia.federation.study_file import Study
 from intarsia.privacy.policy import ReleasePolicy
@@ -89,3 +92,13 @@ def test_a_kit_from_others_does_not_lower_the_floor_and_the_own_command_does(own
     write_settings(own_kit / "local", loose)
     assert "rules: min_cluster_size = 5" in previewed(capsys, "--kit", own_kit)
     assert "rules: min_cluster_size = 2" in previewed(capsys, "--kit", own_kit, "--min-cluster-size", 2)
+
+
+def test_columns_that_look_like_row_ids_are_named_unless_they_are_said_to_be(tmp_path):
+    rows = {"patient": list(range(40)), "x": [0.7 * n for n in range(40)]}
+    pl.DataFrame(rows).write_csv(tmp_path / "data.csv")
+    study = Study("heart", ("a", "b"), n_clusters=2, settings={"random_state": 0})
+    settings = LocalSettings(str(tmp_path / "data.csv"))
+    warning = preview(settings, study, "a").warning
+    assert "look like row IDs and will be clustered on: 'patient'. Hint: --id patient" in warning
+    assert preview(replace(settings, id_column="patient"), study, "a").warning is None

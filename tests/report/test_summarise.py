@@ -391,3 +391,22 @@ def test_quick_distances_are_the_exact_ones(n, d, seed):
     off = ~np.eye(n, dtype=bool)
     assert np.array_equal(np.isnan(quick)[off], np.isnan(exact)[off])
     assert np.allclose(quick[off], exact[off], atol=1e-6, equal_nan=True)
+
+
+def test_a_participant_that_left_early_has_no_missing_values_and_is_not_counted(tmp_path):
+    """It described its table, and answered nothing after that."""
+    from intarsia.estimators import load_result
+    from intarsia.results import model_file
+    from intarsia.runtime.drive import drive
+    from intarsia.runtime.recorder import Recorder
+    from tests.runtime.test_quorum import ALGORITHMS, Some, people
+
+    runtime, recorder = Some(people(), lambda n, name: name == "d" and n > 0), Recorder()
+    outcome = drive(ALGORITHMS["federated"], runtime, recorder, None, 3)
+    record = recorder.record("federated", {}, 0, {}, outcome.remarks, outcome.participants)
+    model_file.save(tmp_path / "model.intarsia", outcome, outcome.model.space.names, record)
+    result = load_result(tmp_path / "model.intarsia")
+    assert "120 rows from 3 of 4 participants" in str(result)
+    seen = {finding.about: finding for finding in result.findings}
+    assert seen["Few values are missing in columns that a participant has"].seen == "No value is missing."
+    assert "runs/" in seen["Everybody answered every request"].advice

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -36,8 +37,7 @@ DEBUG = "--debug"
 
 app = typer.Typer(
     name="intarsia",
-    help="One clustering over tables that share only some of their columns and none of their rows. "
-    f"{DEBUG} shows the traceback of an error.",
+    help="One clustering over tables that share only some of their columns and none of their rows.",
     epilog="Example: [bold]intarsia fit a.csv b.parquet -k 3 -o study/[/]\n\n"
     "Exit codes: 0 done, 1 an error in the input or the run, 2 an error in the command line, "
     "3 [bold]check[/] or [bold]doctor[/] says no, 130 interrupted.",
@@ -47,6 +47,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option(DEBUG, help="Show the traceback of an error; anywhere on the line.")] = False,
+) -> None:
+    """List the option that :func:`main` removes before commands see it."""
+
+
 for command in (check, fit, join, predict, explain, rename, report, demo, datasets, doctor, schema, version):
     app.command()(command)
 for group in (federation, participant):

@@ -21,7 +21,7 @@ def doctor(
 ) -> None:
     """Examine this machine for a federation: versions, memory, disk, certificates, clock, table, name, port and TLS.
 
-    The exit code is 3 if something is in the way.
+    ✓ is fine, ! a warning, ✗ in the way, – not examined. The exit code is 3 if something is in the way.
 
     Example: [bold]intarsia doctor --kit kit/[/]
     """
@@ -37,7 +37,8 @@ def doctor(
             out.print(plain(f"{sign} {finding.about}: {finding.seen}", style=style), soft_wrap=True, highlight=False)
             if finding.remedy and finding.state is not State.FINE:
                 out.print(plain(f"    → {finding.remedy}"), soft_wrap=True, highlight=False)
-        summary = "Nothing is in the way." if not n_faults else f"{n_faults} thing(s) are in the way."
-        out.print(summary, highlight=False)
+        n_warnings = sum(finding.state is State.WARNING for finding in findings)
+        summary = "Nothing is in the way" if not n_faults else f"{n_faults} thing(s) are in the way"
+        out.print(f"{summary}; {n_warnings} warning(s)." if n_warnings else f"{summary}.", highlight=False)
     if n_faults:
         raise typer.Exit(FAULTY)

@@ -49,3 +49,4 @@ def extract(
     say(f"written: {output}, {facts.n_rows:,} rows, {result.n_columns} columns; nobody else can read it.")
     say(f"SHA-256 of the query: {facts.query_sha256}")
     say(f"SHA-256 of the rows:  {facts.rows_sha256}")
+    say(f"Next: intarsia participant preview --kit kit/ --table {output} --id COLUMN --form consent.toml")

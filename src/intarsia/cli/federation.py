@@ -13,7 +13,7 @@ from intarsia.cli.console import print_json
 from intarsia.cli.kit_options import Json, Kit, become, check_certificates, engine, say, tell
 from intarsia.cli.kits import admit, approve, certificates, exclude, init, join, join_request, keys, renew
 from intarsia.cli.newcomers import add, invite
-from intarsia.cli.study_folder import MODEL, REPORT, model_in, report_on
+from intarsia.cli.study_folder import MODEL, REPORT, model_in, report_on, unlabelled
 from intarsia.exceptions import FederationError, SettingError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def run(
     Example: [bold]intarsia federation run --kit kits/analyst -o study/[/]
     """
     engine()
-    from intarsia.federation.algorithms import algorithm_of, with_copies
+    from intarsia.federation.algorithms import algorithm_of, as_json, digest_of, with_copies
     from intarsia.federation.flare.driver import Driver
 
     check_certificates(kit)
@@ -91,6 +91,13 @@ def run(
     algorithm, settings = algorithm_of(driver.study, None if start_from is None else model_in(start_from))
     driver.run(with_copies(driver.study, algorithm), settings, output / MODEL, patience, without or ())
     report_on(output)
+    if never := unlabelled(output):
+        run_folder = digest_of(as_json(with_copies(driver.study, algorithm)), driver.study.participants)
+        tell(
+            f"{', '.join(never)} labelled no rows: the run ended without, and the same command gives this result again. To "
+            f"begin anew with everybody: stop the server, remove runs/{run_folder} in its kit, start it, run again. Sites "
+            "that refuse need a new consent form."
+        )
 
 
 federation.command(
@@ -136,6 +143,7 @@ def status(
 
 
 def _say_status(driver: Driver, server: ServerStatus, progress: dict[str, Any]) -> None:
+    from intarsia.federation.flare.driver import remedy_for
     from intarsia.federation.pages import step_of
 
     say(f"connected: {', '.join(server.connected) or 'nobody'} ({driver.study.needed} needed)")
@@ -143,6 +151,8 @@ def _say_status(driver: Driver, server: ServerStatus, progress: dict[str, Any]) 
         seconds = progress.get("seconds_away", {})
         gone = {name: f" (gone for {seconds[name]:.0f} s)" if name in seconds else "" for name in away}
         say(f"away: {', '.join(f'{name}{gone[name]}' for name in away)}")
+        if startable := [name for name in away if name not in progress.get("excluded", ())]:
+            say(f"    {remedy_for(startable)}")
     if excluded := progress.get("excluded"):
         say(f"shut out by the coordinator: {', '.join(excluded)}")
     if progress.get("exchange"):

@@ -200,15 +200,26 @@ def keys(
     say("Each compares the safety number with the other participants by phone or in person before it agrees.")
 
 
-def renew(kit: Kit, authority: AuthorityFolder = Path("kits/authority")) -> None:
+def renew(
+    kit: Kit,
+    authority: AuthorityFolder = Path("kits/authority"),
+    lost: Annotated[
+        str | None,
+        typer.Option("--lost", help="The kit of this role, server or analyst, is lost: make --kit, a new folder."),
+    ] = None,
+) -> None:
     """Renew the certificate in the kit of the server or the analyst. Participants use join-request --kit.
 
     Example: [bold]intarsia federation renew --kit kits/server[/]
     """
     engine()
     from intarsia.federation.certificates.authority import renew as renewed
+    from intarsia.federation.flare.kit import make_again
     from intarsia.federation.kit_folder import study_of
 
+    if lost is not None:
+        say(f"{kit} is the new kit of the {lost}, valid until {make_again(kit, lost, authority):%Y-%m-%d}")
+        return
     say(f"{kit} is valid until {renewed(kit, study_of(kit), authority):%Y-%m-%d}")
 
 
@@ -218,14 +229,17 @@ def certificates(kit: Kit, json: Json = False) -> None:
     Example: [bold]intarsia federation certificates --kit kits/server[/]
     """
     engine()
+    from intarsia.federation.certificates.authority import CERTIFICATE
     from intarsia.federation.certificates.lifetimes import lifetimes
+    from intarsia.federation.kit_folder import ROOT, STARTUP
 
     lives = lifetimes(kit)
     if json:
         print_json([{"file": life.file, "name": life.name, "ends": life.ends.isoformat()} for life in lives])
         return
     for life in lives:
-        say(f"{life.name}: until {life.ends:%Y-%m-%d} ({life.file})")
+        name = "authority" if life.file in (CERTIFICATE, f"{STARTUP}/{ROOT}") else life.name
+        say(f"{name}: until {life.ends:%Y-%m-%d} ({life.file})")
     check_certificates(kit)
 
 

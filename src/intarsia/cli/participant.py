@@ -203,7 +203,7 @@ def _write_form(form: Path, kit: Path | None, seen: Preview) -> None:
     if form.exists() or form.is_symlink():
         raise SettingError(f"{form} already exists. Hint: use another name; somebody may have completed it.")
     write_atomically(form, form_of(seen.terms, seen.messages).encode())
-    tell(f"written: {form}. To agree, read it and fill in {BY} and {ON}.")
+    tell(f"written: {form}. To agree, read it and fill in {BY} (a name) and {ON} (the day, as 2026-11-19).")
 
 
 def _show_rules(settings: LocalSettings) -> None:

@@ -26,7 +26,7 @@ class Since:
 
     def update(self, status: dict[str, Any]) -> dict[str, str]:
         """Return the time of the latest change by participant."""
-        now = datetime.now().astimezone().strftime("%H:%M:%S")
+        now = datetime.now().astimezone().timetz().isoformat(timespec="seconds")
         for key in ("connected", "away"):
             for name in status[key]:
                 if self._seen.get(name, (None,))[0] != (key == "connected"):

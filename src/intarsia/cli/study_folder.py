@@ -163,6 +163,14 @@ def _write_report(result: ClusteringResult, folder: Path) -> None:
         err.print(plain(f"the report could not be made: {reason} Hint: intarsia report tries again."))
 
 
+def unlabelled(folder: Path) -> list[str]:
+    """Return the participants without which a run ended: they have no labels."""
+    from intarsia.estimators import load_result
+
+    study = load_result(folder / MODEL)
+    return [name for name in study.run.absent if name not in study.outcome.sizes or not study.outcome.sizes[name].any()]
+
+
 def report_on(output: Path) -> None:
     """Write the files of a study beside the model in a folder, but for labels, and print what the report says."""
     from intarsia.estimators import load_result

@@ -149,6 +149,10 @@ def renamed(values: Sequence[str] | None) -> dict[str, str]:
         old, equals, new = text.rpartition("=")
         if not equals or not old or not new.strip():
             raise SettingError(f"--rename needs two names, as in Alter=age. Got {text!r} instead.")
+        if "=" in old and "," in old.partition("=")[2]:
+            raise SettingError(
+                f"--rename takes one column. Got {text!r} instead. Hint: repeat --rename for each column."
+            )
         names[old] = new
     return names
 

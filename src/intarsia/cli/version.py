@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from typing import Annotated
 
@@ -11,6 +13,7 @@ import typer
 from intarsia._version import __version__
 from intarsia.cli.console import out, print_json
 
+ENGINE = "nvflare"  # only where federations run
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "narwhals", "msgspec", "polars")
 
 
@@ -22,6 +25,8 @@ def version(
     Example: [bold]intarsia version --json[/]
     """
     versions = {name: version_of(name) for name in LIBRARIES}
+    with suppress(PackageNotFoundError):
+        versions[ENGINE] = version_of(ENGINE)
     if json:
         print_json({"intarsia": __version__, "python": platform.python_version(), **versions})
         return

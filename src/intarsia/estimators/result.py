@@ -379,11 +379,13 @@ class ClusteringResult(Model):
         rows = int(self.outcome.total_sizes.sum())
         if len(self.labels) == len(self.outcome.participants) and self.privacy is None:
             rows = sum(len(labels) for labels in self.labels.values())
-        sizes = self.outcome.total_sizes
+        sizes, n_participants = self.outcome.total_sizes, len(self.outcome.participants)
+        absent = [name for name in self.run.absent if name in self.outcome.sizes and not self.outcome.sizes[name].any()]
+        n_labelled = n_participants - len(absent)
         counts = (
             f"{self.n_clusters} cluster",
             f"{rows} row" if self.privacy is None else f"about {rows} row",
-            f"{len(self.outcome.participants)} participant",
+            f"{f'{n_labelled} of ' if n_labelled < n_participants else ''}{n_participants} participant",
             f"{len(self.feature_names)} feature",
         )
         k, n, p, d = (text if text.startswith("1 ") else f"{text}s" for text in counts)

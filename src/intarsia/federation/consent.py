@@ -7,7 +7,7 @@ participants change, it is no longer valid, and the changes are named. The compl
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -236,6 +236,10 @@ def check_form(path: Path, terms: Mapping[str, Any]) -> str:
         raise SettingError(f"{path} is not a consent form: missing {quote(absent, 20)}. {hint}")
     if empty := [name for name in (BY, ON) if not _is_completed(form[name])]:
         raise SettingError(f"{path} is not completed: {quote(empty)} must be filled in.")
+    if not _is_past_day(form[ON]):
+        raise SettingError(
+            f"{path} has {ON} = {str(form[ON])!r}. It must be the day of consent, such as 2026-11-19, not in the future."
+        )
     if differences := list(_differences(form, terms)):
         raise SettingError(f"{path} is consent to other terms: {'; '.join(differences)}. {hint}")
     return path.read_text(encoding="utf-8")
@@ -243,6 +247,15 @@ def check_form(path: Path, terms: Mapping[str, Any]) -> str:
 
 def _is_completed(value: Any) -> bool:
     return bool(value.strip()) if isinstance(value, str) else isinstance(value, date)
+
+
+def _is_past_day(value: Any) -> bool:
+    """Whether a value is a day, as TOML or text, and no later than today anywhere on earth."""
+    try:
+        day = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+    except ValueError:
+        return False
+    return (day.date() if isinstance(day, datetime) else day) <= (datetime.now(UTC) + timedelta(days=1)).date()
 
 
 def _differences(form: Mapping[str, Any], terms: Mapping[str, Any]) -> Iterable[str]:

@@ -64,14 +64,20 @@ def open_to_others(kit: Path) -> list[str]:
             f"other users of this machine can enter {kit} (mode {mode:o}), which holds keys, labels or replies. "
             f"Hint: chmod -R go= {kit}"
         )
-    keys = [path for path in (*kit.glob("*.key"), *(kit / STARTUP).glob("*.key")) if path.stat().st_mode & _OTHERS]
-    if keys:
+    if keys := open_keys(kit):
         names = quote(sorted(str(path.relative_to(kit)) for path in keys))
         warnings.append(
             f"{len(keys)} private key(s) in {kit} can be read or changed by other users: {names}. "
             f"Hint: chmod -R go= {kit}, and a new key if one may have been read."
         )
     return warnings
+
+
+def open_keys(kit: Path) -> list[Path]:
+    """Return the private keys in a kit that other users can read or change, as far as the modes of the files say."""
+    if os.name != "posix":
+        return []
+    return [path for path in (*kit.glob("*.key"), *(kit / STARTUP).glob("*.key")) if path.stat().st_mode & _OTHERS]
 
 
 def install(kit: Path, credentials: Credentials) -> None:

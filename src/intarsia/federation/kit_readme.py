@@ -73,8 +73,10 @@ Where: on the machine of {name!r} that can read its table, in any folder, here c
 {keep}
 Firewall: allow outgoing TCP connections to {host}, port {port}. Nothing comes in: it listens only to itself (127.0.0.1).
 
-    intarsia participant preview --kit kit/ --table data.csv{keys}     show what would leave, without any network
-    intarsia participant serve --kit kit/ --table data.csv{keys}       take part
+    intarsia participant preview --kit kit/ --table data.csv --id COLUMN{keys}   show what would leave; no network
+    intarsia participant serve --kit kit/ --table data.csv --id COLUMN{keys}     take part
+
+COLUMN identifies the rows and is not clustered on; leave --id out only if the table has no such column.
 
 status.html       open it in a browser: what was agreed, what left, and what happens now.
 labels.csv        written at the end of a run: the cluster of every row. It never leaves.

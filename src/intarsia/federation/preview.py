@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from intarsia.exceptions import IntarsiaError, ReleaseError
+from intarsia.exceptions import IntarsiaError, ReleaseError, quote
 from intarsia.federation import private
 from intarsia.federation.algorithms import algorithm_of, forbidden, rounds_beyond, without_secure
 from intarsia.federation.consent import terms_of
@@ -19,6 +19,7 @@ from intarsia.participant.private import PrivateParticipant
 from intarsia.protocol import AskKeys, AskMasked, AskShares, AskUnmask, Failure, Reply, encode, tag_of
 from intarsia.protocol.catalogue import account_of
 from intarsia.runtime.drive import exception_of
+from intarsia.tables import Opened
 from intarsia.tables.open import check_commas
 
 _MASKED = (AskKeys, AskShares, AskMasked, AskUnmask)
@@ -70,7 +71,14 @@ def preview(settings: LocalSettings, study: Study, name: str, keys: Mapping[str,
             step = algorithm.advance(step.state, {name: reply})
         except IntarsiaError:
             break  # one participant alone may be too few for the next step
-    return Preview(agreed, messages, rounds_beyond(algorithm, settings.release))
+    warnings = (_about_row_ids(opened), rounds_beyond(algorithm, settings.release))
+    return Preview(agreed, messages, " ".join(filter(None, warnings)) or None)
+
+
+def _about_row_ids(opened: Opened) -> str | None:
+    if not (names := opened.row_id_columns()):
+        return None
+    return f"these columns look like row IDs and will be clustered on: {quote(names)}. Hint: --id {names[0]}"
 
 
 def _as_json(reply: Reply) -> dict[str, Any]:

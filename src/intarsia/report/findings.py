@@ -99,7 +99,9 @@ def _answered(outcome: Outcome, run: RunRecord) -> Iterator[Finding]:
     late = [name for name, phases in run.absent.items() if "summarize" in phases and name not in never]
     if late:
         seen += f" {quote(late)} came after the local clusters were grouped."
-    advice = "Run the same study with another seed once all participants can be reached."
+    advice = (
+        "Once all participants can be reached, remove the run's folder in the server's runs/, and run the study anew."
+    )
     yield Finding("Everybody answered every request", State.BAD if never else State.CAUTION, seen, advice)
 
 
@@ -302,7 +304,8 @@ def _convergence(outcome: Outcome, run: RunRecord) -> Finding:
 
 
 def _missing_values(participants: Sequence[Participant], columns: Sequence[Column]) -> Finding:
-    worst = min(participants, key=lambda participant: participant.filled)
+    took_part = {each.name for each in participants if each.local_clusters or each.labelled}
+    worst = min((each for each in participants if each.name in took_part), key=lambda each: each.filled)
     missing = 1.0 - worst.filled
     about = "Few values are missing in columns that a participant has"
     if missing <= 0:
@@ -312,7 +315,7 @@ def _missing_values(participants: Sequence[Participant], columns: Sequence[Colum
             (column.name, participant.name, 1.0 - filled)
             for column in columns
             for participant, filled in zip(participants, column.filled, strict=True)
-            if filled is not None
+            if filled is not None and participant.name in took_part
         ),
         key=lambda entry: entry[2],
     )

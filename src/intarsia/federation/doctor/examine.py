@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,11 +11,13 @@ from msgspec.structs import replace
 
 from intarsia.exceptions import InputError, IntarsiaError, quote
 from intarsia.federation.algorithms import terms_for
+from intarsia.federation.consent import CONSENT, check_form, terms_of
 from intarsia.federation.doctor.finding import Finding, State
 from intarsia.federation.doctor.machine import disk, memory, versions
 from intarsia.federation.doctor.reach import way_to_server
+from intarsia.federation.key_list import keys_of
 from intarsia.federation.kit_folder import ANALYST, AUTHORITY, SERVER, name_of, study_of
-from intarsia.federation.site import open_rows
+from intarsia.federation.site import check_record, open_rows, reading_in_words, record_of
 from intarsia.federation.site_settings import LocalSettings, read_settings
 from intarsia.federation.study_file import Study
 from intarsia.tables import Opened
@@ -65,9 +68,15 @@ def _table(kit: Path | None, study: Study | None, table: Path | None) -> tuple[O
                 return None, []
             seen = "the kit names no table yet"
             return None, [Finding("table", State.SKIPPED, seen, f"intarsia doctor --kit {kit} --table data.csv")]
+        if not Path(settings.table).exists():
+            raise InputError(
+                f"{settings.table} was not found. Hint: A relative path starts at the folder in which the command is typed, "
+                "in a unit at WorkingDirectory."
+            )
         name = "you" if kit is None else name_of(kit)
         opened = open_rows(name, settings, None if study is None else terms_for(study, name))
-        return opened, [_columns(opened)]
+        agreed = () if kit is None or study is None else _agreed(kit, study, settings, opened)
+        return opened, [_columns(opened), *_row_ids(opened), *agreed]
     except IntarsiaError as error:
         return None, [Finding.of_error("table", error)]
     except (OSError, ValueError) as error:  # of a library that reads files; its text may quote a cell
@@ -84,6 +93,28 @@ def _columns(opened: Opened) -> Finding:
         remedy = "Run intarsia check on the file, or choose columns: participant serve --columns."
         return Finding("table", State.WARNING, f"{size}; these cannot: {quote(unusable)}", remedy)
     return Finding("table", State.FINE, size)
+
+
+def _row_ids(opened: Opened) -> Iterator[Finding]:
+    if names := opened.row_id_columns():
+        seen = f"these columns look like row IDs and will be clustered on: {quote(names)}"
+        yield Finding("row IDs", State.WARNING, seen, f"intarsia participant preview and serve: --id {names[0]}")
+
+
+def _agreed(kit: Path, study: Study, settings: LocalSettings, opened: Opened) -> Iterator[Finding]:
+    """Look whether the consent in a kit, and the record of what was told, still fit the table; serve asks the same."""
+    if not (kit / CONSENT).is_file():
+        return
+    name, reading = name_of(kit), reading_in_words(opened, settings)
+    try:
+        keys = keys_of(kit, None)
+        check_form(kit / CONSENT, terms_of(study, name, settings, opened.columns, keys, reading))
+        if study.privacy is None and record_of(settings).path.exists():
+            check_record(name, settings)
+    except IntarsiaError as error:
+        yield Finding.of_error("consent", error)
+        return
+    yield Finding("consent", State.FINE, "it fits the study and the table, and no row of which was told has changed")
 
 
 def _bytes_in_memory(opened: Opened | None) -> int | None:

@@ -71,6 +71,7 @@ class Driver:
         self.kit, self.study = kit.resolve(), study_of(kit) if study is None else study
         self._tell, self._last_told = tell, ""
         self._attendance = Attendance(self.study)
+        self._away: set[str] = set()  # for whom it was said what to do
 
     def server_status(self, patience: float = 10.0) -> tuple[ServerStatus, dict[str, Any]]:
         """Return the status of the server, and the progress of the job that runs now."""
@@ -85,7 +86,7 @@ class Driver:
             "away": self.away(status),
             "needed": self.study.needed,
             "jobs": status.jobs,
-            "started": status.started,
+            "started": datetime.fromtimestamp(status.started, UTC).astimezone().isoformat(timespec="seconds"),
             "progress": progress,
             "last": self.last(),
         }
@@ -203,7 +204,7 @@ class Driver:
             kept = max(kept, ended.kept or 0)
             if fruitless == _MAX_FRUITLESS:
                 self._pause(f"{fruitless} jobs in a row brought no reply. The last one: {ended.message}")
-            self._say(f"{ended.message} Continuing from the replies so far")
+            self._say(f"{ended.message} All replies are kept, and the next job goes on from them")
             self._attendance.require(ended.absent)
             until = time.monotonic() + patience
         self._note("done", f"the result is in {wanted.target}")
@@ -260,6 +261,13 @@ class Driver:
         text = f"waiting for {whom}, until {_clock(seconds)}; {then}"
         if self._say(text, key=f"waiting {away} {then}"):
             self._note("waiting", text)
+            self._say_remedy(away)
+
+    def _say_remedy(self, away: Sequence[str]) -> None:
+        """Say what to do about participants that are away, once per absence."""
+        if new := [name for name in away if name in self._attendance.wanted and name not in self._away]:
+            self._tell(f"    {remedy_for(new)}")
+        self._away = set(away)
 
     def _submit(self, session: Session, wanted: Submission, present: list[str]) -> str:
         with tempfile.TemporaryDirectory() as folder:
@@ -306,7 +314,7 @@ class Driver:
         raise FederationError(f"paused: {why} {_KEPT}")
 
     def _note(self, state: str, why: str) -> None:
-        note = {"state": state, "why": why, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+        note = {"state": state, "why": why, "at": datetime.now().astimezone().isoformat(timespec="seconds")}
         write_atomically(self.kit / _LAST, json.dumps(note, ensure_ascii=False).encode())
 
     def _say_progress(self, progress: dict[str, Any]) -> None:
@@ -321,6 +329,7 @@ class Driver:
             f" until {_clock(progress['deadline'] - progress['seconds'])}" if whom and "deadline" in progress else ""
         )
         self._say(f"{text}{until}{away}", key=f"{text}{away}")
+        self._say_remedy([name for name in progress["away"] if name not in progress.get("excluded", ())])
 
     def _say(self, text: str, key: str | None = None) -> bool:
         """Tell a text, unless the last one had the same key (by default: was the same); return whether it was told."""
@@ -330,9 +339,15 @@ class Driver:
         return new
 
 
+def remedy_for(away: Sequence[str]) -> str:
+    """Return what to do about participants whose sites are not connected."""
+    without = " ".join(f"--without {name}" for name in away)
+    return f"→ start the site there (intarsia participant serve), or stop this run and use {without}"
+
+
 def _clock(seconds: float = 0.0) -> str:
-    """Return the time of day in so many seconds."""
-    return (datetime.now(UTC).astimezone() + timedelta(seconds=seconds)).strftime("%H:%M:%S")
+    """Return the time of day in so many seconds, with the time zone of this machine."""
+    return (datetime.now().astimezone() + timedelta(seconds=seconds)).timetz().isoformat(timespec="seconds")
 
 
 def _error(name: str, message: str) -> IntarsiaError:

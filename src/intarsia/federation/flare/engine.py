@@ -31,6 +31,7 @@ SITE_REQUESTS = "nvflare.private.fed.client.client_req_processors"
 JOB_COMMANDS = "nvflare.private.fed.client.admin_commands"
 CLIENT_MANAGER = "nvflare.private.fed.server.client_manager"
 FED_SERVER = "nvflare.private.fed.server.fed_server"
+AUTHENTICATOR = "nvflare.private.fed.authenticator"
 SERVER_RUNNER = "nvflare.private.fed.server.server_runner"
 
 
@@ -76,6 +77,7 @@ INTERNALS = (
     Internal(SITE_REQUESTS, "ClientRequestProcessors.request_processors"),
     Internal(JOB_COMMANDS, "AdminCommands.commands"),
     Internal(CELL, "Cell.__init__", uses="core_cell"),
+    Internal(AUTHENTICATOR, "Authenticator.authenticate", uses="print_exc"),
     Internal(SERVER_RUNNER, "ServerRunner._report_client_active", uses="client_is_active"),
     *(
         Internal(NET_AGENT, "NetAgent.__init__", uses=name)

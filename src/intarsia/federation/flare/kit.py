@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,10 @@ def write_kits(study: Study, folder: Path, *, keys_stay: bool = False) -> dict[s
     make a request (:mod:`intarsia.federation.certificates.enrolment`).
     """
     if folder.exists():
-        raise SettingError(f"{folder} already exists. Hint: use another --output; kits are made once.")
+        raise SettingError(
+            f"{folder} already exists: kits are made once. Hint: another --output makes a new authority, and new kits for "
+            "everybody. For one lost kit: federation renew --lost, or join-request, approve --again and join."
+        )
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     names = (SERVER, ANALYST, *(() if keys_stay or study.secure_sums else study.participants))
@@ -82,13 +86,32 @@ def write_kits(study: Study, folder: Path, *, keys_stay: bool = False) -> dict[s
 
 
 def make_kit(kit: Path, study: Study, name: str, credentials: Credentials) -> None:
-    """Make the kit of one participant, whose key and certificate exist already."""
+    """Make one kit, whose key and certificate exist already."""
     kit = kit.resolve()
     kit.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".intarsia-", dir=kit.parent) as beside:
         made = _provisioned(study, Path(beside))[name]
         _finish(made, study, name, credentials)
         made.rename(kit)
+
+
+def make_again(kit: Path, name: str, folder: Path) -> datetime:
+    """Make the kit of the server or the analyst anew, with a new key of the same authority; return its expiry date."""
+    from intarsia.federation.certificates.authority import Authority
+    from intarsia.federation.certificates.keys import certificate_of, end_of
+
+    if name not in (SERVER, ANALYST):
+        raise SettingError(
+            f"only the kits of {SERVER} and {ANALYST} are made anew so, not that of {name!r}. Hint: a participant makes its "
+            "own: intarsia federation join-request there, approve --again here, join there."
+        )
+    if kit.exists():
+        raise SettingError(f"{kit} already exists. Hint: another --kit; without --lost its certificate is renewed.")
+    study, authority = study_of(folder), Authority.read(folder)
+    credentials = authority.credentials(study, name)
+    make_kit(kit, study, name, credentials)
+    authority.write_signed(folder)
+    return end_of(certificate_of(credentials.certificate))
 
 
 def _finish(kit: Path, study: Study, name: str, credentials: Credentials) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -15,6 +14,7 @@ import msgspec
 from nvflare.fuel.flare_api.api_spec import TargetType
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
+from intarsia._files import write_atomically
 from intarsia.exceptions import FederationError
 from intarsia.federation.flare.controller import ENDED, MODEL, PROGRESS
 from intarsia.federation.study_file import Study
@@ -101,7 +101,9 @@ def fetch(session: Session, job: str, target: Path, status: str, name: str = MOD
             return Ended(message=f"the job ended, but its {ENDED} is invalid ({status}).")
         if ended.done:
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(next(downloaded.rglob(name)), target)
+            write_atomically(
+                target, next(downloaded.rglob(name)).read_bytes(), secret=True
+            )  # local centroids are in it
         return ended
 
 

@@ -10,11 +10,15 @@ the sites that the coordinator shut out (:mod:`intarsia.federation.exclusions`).
 from __future__ import annotations
 
 import json
+import logging
+import os
 import runpy
 import sys
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from intarsia.exceptions import SettingError
@@ -114,6 +118,27 @@ def refuse_excluded() -> None:
     fed_server.FederatedServer._validate_auth_headers = validate  # noqa: SLF001
 
 
+def end_if_shut_out() -> None:
+    """End a site that the coordinator has shut out with one line and exit code 1; the engine prints two tracebacks."""
+    from nvflare.private.fed import authenticator
+
+    authenticator.traceback = SimpleNamespace(print_exc=_say_why_refused)
+
+
+def _say_why_refused() -> None:
+    """Called by the engine, instead of printing a traceback, where the server refused to register this site."""
+    error = sys.exc_info()[1]
+    if not str(error).endswith("is disabled"):
+        traceback.print_exc()
+        return
+    sys.stderr.write(
+        "Error: the coordinator has shut this site out. Hint: ask the coordinator; after federation admit, start it again.\n"
+    )
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(1)  # threads of the engine would keep the process
+
+
 def main() -> None:
     """Run ``python -m intarsia.federation.flare.starter server|site …``, with the engine's own arguments."""
     which, *arguments = sys.argv[1:]
@@ -125,6 +150,7 @@ def main() -> None:
         refuse_excluded()
     else:
         engine.lock_site()
+        end_if_shut_out()
         kit = Path(arguments[arguments.index("-m") + 1])
         start_beating(kit, name_of(kit))
     sys.argv = [MODULES[which], *arguments]

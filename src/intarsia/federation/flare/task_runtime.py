@@ -44,7 +44,7 @@ class AbortedError(FederationError):
 
     def __init__(self, absent: Sequence[str]) -> None:
         whom = f" because {quote(absent)} did not answer" if absent else ""
-        super().__init__(f"the run was aborted{whom}. All replies are kept: the same command continues the run.")
+        super().__init__(f"the job was aborted{whom}.")
         self.absent = list(absent)
 
 
