@@ -313,6 +313,10 @@ def test_a_site_whose_key_never_left_takes_part_beside_an_ordinary_one(tmp_path)
     assert len(reached) > 20
     for content in reached:
         assert not any(secret in content.replace(b"\n", b"").replace(b"\\n", b"") for secret in secrets)
+    for name in ("server", "analyst"):  # lost, and made anew: b's kit and a's fit them
+        shutil.rmtree(tmp_path / "kits" / name)
+        renew_lost = ("federation", "renew", "--lost", name, "--kit", f"kits/{name}", "--authority", "kits/authority")
+        federation.command(*renew_lost, check=True)
     with federation:
         process = federation.begin()
         assert process.wait(PATIENCE) == 0, federation.log()

@@ -316,7 +316,7 @@ def test_the_kits_of_a_secure_study_say_which_commands_to_type(tmp_path):
             write_readme(tmp_path, study, name)
             texts[name, study.secure_sums] = (tmp_path / "README.md").read_text()
             assert max(map(len, texts[name, study.secure_sums].splitlines())) <= 125
-    assert "preview --kit kit/ --table data.csv --keys keys.json " in texts["a", True]
+    assert "preview --kit kit/ --table data.csv --id COLUMN --keys keys.json " in texts["a", True]
     assert "own_key.json" in texts["a", True]
     assert "intarsia federation keys --authority authority/ -o keys.json" in texts["authority", True]
     assert not any("keys.json" in texts[name, False] for name in ("a", "authority"))
