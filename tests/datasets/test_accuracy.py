@@ -16,7 +16,7 @@ from intarsia.exceptions import DatasetError
 from intarsia.results.metrics import clustering_accuracy
 
 pytestmark = pytest.mark.data
-N_SPLITS = 10  # `make reproduce` looks at a hundred
+N_SPLITS = 5  # `make reproduce` looks at a hundred
 DEFAULTS = [FEDERATED, ONE_SHOT]
 
 
