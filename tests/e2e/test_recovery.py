@@ -92,6 +92,8 @@ def test_whoever_is_shut_out_cannot_connect_and_the_others_go_on_until_it_is_adm
     federation.hold("c", stop=False)
     assert {"a", "c"} <= set(federation.connected())
     answers = told_by(federation, "b")
+    page = federation.folder / "kits" / "b" / "status.html"
+    wait_until(lambda: "No answer from the server since" in page.read_text(), 10 * GONE)
     wait_until(lambda: "waiting for b (not connected at" in flat(federation.log()) or process.poll() is not None)
 
     federation.kill("b")  # whoever starts it again is told why it cannot connect

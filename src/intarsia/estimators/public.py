@@ -19,7 +19,7 @@ from intarsia.results.public import PublicStudy, explanations_of, model_from
 
 
 class PublicModel(Model):
-    """The clusters of a study without anything of a single participant, so that they can be given to anyone.
+    """The clusters of a study without local centroids and names of participants, to be shared if they agree.
 
     ``result.public()`` makes one, ``result.save(path, public=True)`` writes it, and :func:`intarsia.load` reads it. Where no
     entry is hidden, it labels, estimates and explains as the result does, to the last bit, but names no participants.

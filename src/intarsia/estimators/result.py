@@ -291,7 +291,7 @@ class ClusteringResult(Model):
         return replace(self, outcome=replace(self.outcome, model=model))
 
     def public(self, *, fewest: int = FEWEST, min_holders: int = 1) -> PublicModel:
-        """Return the part of the result that can be given to anyone: the global model, and nothing of a single participant.
+        """Return the part of the result to share: the global model, without local centroids and names of participants.
 
         Entries of centroids and sizes of clusters are hidden if fewer than ``fewest`` rows or fewer than ``min_holders``
         participants are behind them. With ``min_holders=1``, the columns of a single participant are shown: means and shares
@@ -319,7 +319,7 @@ class ClusteringResult(Model):
         """Write the study to one file, usually ``….intarsia``; :func:`intarsia.load` reads it.
 
         The file contains what the coordinator knows, and no code. Labels belong to the participants, and are written only
-        with ``labels=True``. With ``public=True`` only the model of :meth:`public` is written, which can be given to anyone;
+        with ``labels=True``. With ``public=True`` only the model of :meth:`public` is written, which has no local centroids;
         ``fewest`` and ``min_holders`` are for that.
         """
         if public:

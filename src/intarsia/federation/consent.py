@@ -70,7 +70,7 @@ _MASKED = """# Masked sums are random numbers to whoever sees them alone; only t
 _MOMENTS = " Moments of a column leave in the description only where it has too few holders for a sum."
 _REQUESTS = """
 # What is answered: requests of the study with these settings, each once. All others are refused, before any row is read.
-# Units, levels and K are the same in all requests of a run. A new run needs a new form{unless}."""
+# Units, levels and K are the same in all requests of a run. A new run that asks anything else needs a new form{unless}."""
 _PRIVACY = """
 # Differential privacy: whoever sees all that leaves learns almost the same with and without the rows of one person. epsilon
 # and delta say how nearly; total_epsilon is the most that all studies over this table may spend together. With secure sums,
@@ -83,8 +83,8 @@ _BOUNDS = """
 _SPENDS = """
 # What each exchange spends, as rho (zCDP); rho adds up. It is debited from the table's ledger before noise is drawn."""
 _KEYS = """
-# Secure sums: the coordinator learns sums over participants, and no part of a single one. They rest on these keys, of which
-# every participant has made its own. Compare safety_number with the other participants by phone or in person (it is no
+# Secure sums: what is masked can be read only as a total over participants. Messages that are not masked are listed below.
+# The masks rest on these keys, of which every participant has made its own. Compare safety_number with the other participants by phone or in person (it is no
 # secret, and the coordinator alone does not count): if it is the same for all, nobody has put another key in the place of
 # yours or theirs. All participants must be listed, and nobody else.
 [keys]"""

@@ -22,7 +22,7 @@ _PRIVATE = """data.csv.budget   beside the table: what all studies spent of its 
 
 _SECURE = """keys.json         the fingerprints of all participants' keys, as agreed.
 own_key.json      the fingerprint of this kit's key, which was made here by join-request.
-intarsia/         holds secrets of each run (*.vault): a restarted site answers as before. They never leave.
+intarsia/*.vault  secrets of each run: a restarted site answers as before. They never leave.
 """
 
 _LIST_OF_KEYS = (
@@ -84,7 +84,9 @@ labels/           the labels of each run, by its name: a later run overwrites la
 model.intarsia    written at the end of a run, if the study shares it: the public model, which labels new rows here:
                   intarsia participant label --kit kit/ --table new.csv -o new-labels.csv
 releases.jsonl    every message that left: its fields, how few rows are behind them, size, digest. It also counts the
-                  requests that were answered: keep it as long as the study lasts.
+                  requests that were answered: keep it as long as the table may be used again.
+intarsia/         copies of the replies, with values: a restarted site answers as before. Remove it when the study is
+                  over and the site is stopped.
 consent.toml      what was agreed to, by whom and when.
 {private}{secure}local/            what this participant allows; intarsia.toml has its release rules. No job can change them.
 """,

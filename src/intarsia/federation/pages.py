@@ -90,9 +90,9 @@ def start_beating(kit: Path, name: str, every: float = BEAT) -> Event:
 
     def beat() -> None:
         while not stop.wait(every):
+            logging.getLogger().addHandler(heartbeats)  # the engine's configuration of logs removes all handlers
             write_site_page(kit, name, heartbeats.problem())
 
-    logging.getLogger().addHandler(heartbeats)
     Thread(target=beat, name="status page", daemon=True).start()
     return stop
 
