@@ -84,9 +84,9 @@ _SPENDS = """
 # What each exchange spends, as rho (zCDP); rho adds up. It is debited from the table's ledger before noise is drawn."""
 _KEYS = """
 # Secure sums: what is masked can be read only as a total over participants. Messages that are not masked are listed below.
-# The masks rest on these keys, of which every participant has made its own. Compare safety_number with the other participants by phone or in person (it is no
-# secret, and the coordinator alone does not count): if it is the same for all, nobody has put another key in the place of
-# yours or theirs. All participants must be listed, and nobody else.
+# The masks rest on these keys, of which every participant has made its own. Compare safety_number with the other
+# participants by phone or in person (it is no secret, and the coordinator alone does not count): if it is the same for all,
+# nobody has put another key in the place of yours or theirs. All participants must be listed, and nobody else.
 [keys]"""
 _NOISY = "declared or noisy"
 _NO_ROWS = "no rows: names and settings"
