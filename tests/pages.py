@@ -2,7 +2,7 @@
 
 Blocks run in order, in one empty folder. A block ``console`` has commands after ``$`` and their output. The output of a
 block ``python`` is in the block ``text`` that follows it. In an expected output ``…`` stands for any text; spaces and
-empty lines do not count. A comment ``<!-- not run: reason -->`` before a block says why it does not run; after
+empty lines do not count, nor do digits of a number beyond the tenth: processors round differently. A comment ``<!-- not run: reason -->`` before a block says why it does not run; after
 ``<!-- numbers vary: reason -->`` numbers are not compared.
 """
 
@@ -22,6 +22,7 @@ FENCE = re.compile(
     r"(?:<!-- (?P<note>not run|numbers vary): [^>]+-->\s+)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+DIGITS = re.compile(r"\d+\.\d{10,}(?:e[+-]?\d+)?")
 COMMANDS = Path(sys.executable).parent
 SILENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 
@@ -94,11 +95,15 @@ MARK = "\x1e"
 
 
 def agrees(step: Step, output: str) -> bool:
-    """Whether an output is what is expected, where … stands for any text, and spaces do not count."""
-    expected, output = ("".join(text.split()) for text in (step.expected, output))
+    """Whether an output is what is expected, where … stands for any text, and spaces and last digits do not count."""
+    expected, output = ("".join(DIGITS.sub(ten_digits, text).split()) for text in (step.expected, output))
     if step.varies:
         expected, output = (re.sub(r"[\d.-]*\d\.?", "#", text) for text in (expected, output))
     return re.fullmatch(".*".join(map(re.escape, expected.split("…"))), output) is not None
+
+
+def ten_digits(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.10g}"
 
 
 def check_page(page: Path, folder: Path) -> None:
