@@ -1,9 +1,10 @@
 """Pages that run: ``python -m tests.pages docs/tutorials/page.md`` prints the page with the outputs of its blocks.
 
 Blocks run in order, in one empty folder. A block ``console`` has commands after ``$`` and their output. The output of a
-block ``python`` is in the block ``text`` that follows it. In an expected output ``…`` stands for any text; spaces and
-empty lines do not count, nor do digits of a number beyond the tenth: processors round differently. A comment ``<!-- not run: reason -->`` before a block says why it does not run; after
-``<!-- numbers vary: reason -->`` numbers are not compared.
+block ``python`` is in the block ``text`` that follows it. In an expected output ``…`` stands for any text; spaces, empty
+lines, and digits of a number beyond the tenth (processors round differently) do not count. A comment
+``<!-- not run: reason -->`` before a block says why it does not run; after ``<!-- numbers vary: reason -->`` numbers are
+not compared.
 """
 
 from __future__ import annotations
