@@ -69,7 +69,8 @@ class FederatedClustering(TableClusterer):
         A participant ignores a global centroid that is nearest to fewer of its rows. (The paper: "a sufficient number"; its
         preset: 1.)
     local_iterations : int, default=1
-        Iterations of the local algorithm in each round. (The paper: "a small number"; its preset: 1.)
+        Iterations of the local algorithm in each round. (The paper: "a small number"; its preset: 1.) With release rules, a
+        participant with a local algorithm of its own takes one.
     refinement : {"auto", "crosswise", "plain"}, default="auto"
         ``"plain"`` starts a round from the same centroids at every participant. ``"crosswise"`` sends each participant what
         the *other* participants report about a feature, where they have rows to report it. ``"auto"`` is crosswise if some

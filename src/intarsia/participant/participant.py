@@ -36,7 +36,7 @@ from intarsia.participant.labelling import count_moves, label_rows
 from intarsia.participant.messages import columns_behind, columns_of, description_of, moments_of, with_name
 from intarsia.participant.refine import CentroidSet, Round, Tell, labelled_by_nearest, refine_sets
 from intarsia.participant.samples import LEFT_OUT, NOISE, MissingValues, Sample, Units, own_moments, units_of
-from intarsia.participant.stability import local_stability, nearest_and_told
+from intarsia.participant.stability import local_stability, told_nearest
 from intarsia.participant.summary import Summarized, by_first_row, details_of
 from intarsia.privacy.audit import Audit
 from intarsia.privacy.pipeline import Pipeline
@@ -335,10 +335,12 @@ class Participant:
             rng = stream(request.seed, self.name, "refine", request.round)
             return self._clusterer.refine(rows, lambda: self._sample(rows, units), start, n_iter, rng)
 
+        clusterer, telling = self._clusterer, self._telling(request.columns, rows)
+        is_lloyd = isinstance(clusterer, BuiltInKMeans) and (rows.complete or clusterer.missing.how != "impute")
         n_iter = min(request.max_iter, most_iterations(sum(len(each.centres) for each in sets), len(rows.names)))
-        telling = self._telling(request.columns, rows)
-        one_step = n_iter == 1 and isinstance(self._clusterer, BuiltInKMeans) and used is None
-        round_ = Round(self._metric, request.min_points, used, refine, n_iter, telling, one_step)
+        if telling is not None and not is_lloyd:
+            n_iter = 1  # the means between iterations would be exact
+        round_ = Round(self._metric, request.min_points, used, refine, n_iter, telling, is_lloyd)
         return Refinement(refined=refine_sets(rows, sets, round_))
 
     def _label(self, request: Label, rows: HeldRows) -> Reply:
@@ -377,9 +379,10 @@ class Participant:
         def tell(labels: IntArray, whole: Labelling) -> IntArray:
             return self._tell(labels, rows, request.columns, whole).rows
 
-        labels, told = nearest_and_told(rows, centroids, self._metric, tell if self._audit.is_active else None)
+        labels = told_nearest(rows, centroids, self._metric, tell if self._audit.is_active else None)
         sample, fewest = self._sample(rows, self._units(request.columns)), self._suppression.fewest
-        scores = local_stability(sample, labels[rows.drawn], told, fewest, request.seed, self.name)
+        sizes = sizes_of(labels, len(centroids.centres))
+        scores = local_stability(sample, labels[rows.drawn], sizes, fewest, request.seed, self.name)
         return LocalStability(scores=scores, fewest=fewest)
 
     handlers: ClassVar[dict[type[Request], Handler]] = {

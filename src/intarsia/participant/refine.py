@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from intarsia.core.alignment import local_start, match
-from intarsia.core.atoms import AtomMeans, Labelling, Told, ToldSums, told_sums
-from intarsia.core.centroids import MaskedCentroids, merge
+from intarsia.core.atoms import Labelling, Told, ToldSums, told_sums
+from intarsia.core.centroids import MaskedCentroids
 from intarsia.core.distances import Extent, Metric
 from intarsia.core.kmeans import Fit
-from intarsia.core.rows import Nearest, Rows, Tally, relabelled, small_type
+from intarsia.core.rows import Nearest, Rows, Tally, labels_of, relabelled, small_type
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.protocol import Centres, Refined
 
@@ -39,7 +39,7 @@ class Round(NamedTuple):
 
     ``used`` says which rows choose centroids (None: all); ``refine(start)`` runs the local clusterer from given centres, for
     ``max_iter`` iterations; ``tell`` changes the labels that sums are told over, where the release policy requires it.
-    ``one_step`` says that the local clusterer does nothing but to label rows by the nearest of these centres.
+    ``is_lloyd`` says that each iteration labels rows by the nearest centre, so that centres can move by told sums instead.
     """
 
     metric: Metric
@@ -48,7 +48,7 @@ class Round(NamedTuple):
     refine: Callable[[FloatArray], Fit]
     max_iter: int
     tell: Tell | None
-    one_step: bool = False
+    is_lloyd: bool = False
 
 
 def refine_sets(rows: Rows, sets: list[CentroidSet], round_: Round) -> tuple[Refined, ...]:
@@ -84,31 +84,52 @@ def _audited(rows: Rows, centroids: CentroidSet, nearest: IntArray, round_: Roun
     Which centroids have enough rows, and where the local clusterer starts from, follow from sums that are told: exact ones
     would answer whether a single row exists.
     """
-    centres, extent = centroids
-    near = Nearest(rows, centres, extent, round_.metric)
-    told = tell(nearest, Labelling(lambda atoms: atoms.labelled(near.labels, len(centres))))
-    # added up anew: exact sums less those of moved rows would differ from it in the last digit
-    sums = told_sums(rows, told, len(centres), centres.values)
+    near = Nearest(rows, *centroids, round_.metric)
+    sums = _told_nearest(rows, near, nearest, centroids.centres, round_, tell)
     misfit = _misfit(sums, centroids)
-    if round_.one_step and rows.complete and bool(centres.seen.all()):
-        return _answer(sums, misfit)
+    if round_.is_lloyd:
+        return _answer(_told_iterations(rows, centroids, sums, round_, tell), misfit)
     labels = _refined(rows, centroids, sums.sizes, sums.means, round_)[1]
     if np.array_equal(labels, nearest):
         return _answer(sums, misfit)
+    n = len(centroids.centres)
+    of_atoms = Labelling(lambda atoms: atoms.labelled(near.labels, n), convex=False)
+    return _answer(told_sums(rows, tell(labels, of_atoms), n), misfit)
 
-    def after_iterations(atoms: AtomMeans) -> IntArray:
-        """What the iterations do to rows, done to the means of atoms."""
-        found, moved = atoms.labelled(near.labels, len(centres)), centres
-        means = MaskedCentroids.of(atoms.piece.cells.T + rows.offset, atoms.counts)
-        for _ in range(1, round_.max_iter):
-            new = merge(means, found, len(centres))
-            moved = MaskedCentroids.of(np.where(new.seen, new.values, moved.values), new.counts + moved.counts)
-            before, found = found, atoms.labelled(Nearest(rows, moved, extent, round_.metric).labels, len(centres))
-            if np.array_equal(before, found):
-                break
-        return found
 
-    return _answer(told_sums(rows, tell(labels, Labelling(after_iterations, convex=False)), len(centres)), misfit)
+def _told_nearest(
+    rows: Rows, near: Nearest, labels: IntArray, centres: MaskedCentroids, round_: Round, tell: Tell
+) -> ToldSums:
+    """Return the sums over the rows nearest to each centre, as they may be told; ``labels`` are the exact ones."""
+    by_means = Labelling(lambda atoms: atoms.labelled(near.labels, len(centres)), convex=round_.used is None)
+    # added up anew: exact sums less those of moved rows would differ from it in the last digit
+    return told_sums(rows, tell(labels, by_means), len(centres), centres.values)
+
+
+def _told_iterations(rows: Rows, centroids: CentroidSet, sums: ToldSums, round_: Round, tell: Tell) -> ToldSums:
+    """Return the sums after Lloyd iterations in which centres move by told sums; ``sums`` are over the nearest rows.
+
+    A cluster that loses all rows stays empty: the row farthest from its centre, from which
+    :func:`~intarsia.core.kmeans.lloyd` starts it anew, would be known to exist.
+    """
+    centres, extent = centroids
+    compatible = np.flatnonzero(sums.sizes >= round_.min_points)
+    if not len(compatible):
+        return _matched(np.zeros(0), centres.take(compatible), centroids, round_.metric)[0]
+    start = local_start(centres, sums.means, rows.mean[None])[compatible]
+    first = 0
+    if len(compatible) == len(centres) and bool(centres.seen.all()):  # the first iteration is told already
+        start, first = np.where(sums.means.seen, sums.means.values, start), 1
+    for _ in range(first, round_.max_iter):
+        at = MaskedCentroids.of(start, np.ones_like(start))
+        near, before = Nearest(rows, at, extent, round_.metric), start
+        labels = labels_of(rows, near.labels, len(at))
+        labels = labels if round_.used is None else np.where(round_.used, labels, labels.dtype.type(-1))
+        sums = _told_nearest(rows, near, labels, at, round_, tell)
+        start = np.where(sums.means.seen, sums.means.values, start)
+        if np.array_equal(start, before):
+            break
+    return _matched(sums.sizes, sums.means, centroids, round_.metric)[0]
 
 
 def _misfit(sums: ToldSums, centroids: CentroidSet) -> float:
@@ -126,22 +147,30 @@ def _refined(
 
     ``n_nearest`` rows are nearest to each global centroid, with these ``means``.
     """
-    centres, extent = centroids
-    values, counts = np.zeros(centres.values.shape), np.zeros(centres.values.shape)
-    sizes = np.zeros(len(centres), dtype=np.intp)
+    centres = centroids.centres
     compatible = np.flatnonzero(n_nearest >= round_.min_points)
     if not len(compatible):
         nobody: IntArray = np.full(rows.n_rows, -1, dtype=small_type(1))
-        return ToldSums(sizes, MaskedCentroids.of(values, counts), counts), nobody
+        return _matched(np.zeros(0), centres.take(compatible), centroids, round_.metric)[0], nobody
     start = local_start(centres, means, rows.mean[None])[compatible]
     fit = round_.refine(start)
-    index = match(fit.centres, centres, extent, round_.metric)
-    matched, local = index >= 0, index[index >= 0]
-    values[matched], counts[matched] = fit.centres.values[local], fit.centres.counts[local]
-    sizes[matched] = fit.sizes[local]
-    place = np.full(len(fit.sizes), -1, dtype=np.intp)
-    place[local] = np.flatnonzero(matched)
-    return ToldSums(sizes, MaskedCentroids.of(values, counts), counts), relabelled(fit.labels, place)
+    sums, place = _matched(fit.sizes, fit.centres, centroids, round_.metric)
+    return sums, relabelled(fit.labels, place)
+
+
+def _matched(
+    sizes: IntArray | FloatArray, local: MaskedCentroids, centroids: CentroidSet, metric: Metric
+) -> tuple[ToldSums, IntArray]:
+    """Return local centroids in the places of the global ones that they match, and the place of each, −1 for none."""
+    centres, extent = centroids
+    values, counts = np.zeros(centres.values.shape), np.zeros(centres.values.shape)
+    placed, place = np.zeros(len(centres), dtype=np.intp), np.full(len(local), -1, dtype=np.intp)
+    if len(local):
+        index = match(local, centres, extent, metric)
+        there, own = index >= 0, index[index >= 0]
+        values[there], counts[there], placed[there] = local.values[own], local.counts[own], sizes[own]
+        place[own] = np.flatnonzero(there)
+    return ToldSums(placed, MaskedCentroids.of(values, counts), counts), place
 
 
 def labelled_by_nearest(

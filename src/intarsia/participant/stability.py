@@ -10,7 +10,7 @@ from intarsia.core.atoms import Labelling
 from intarsia.core.distances import Metric
 from intarsia.core.kmeans import most_iterations, observed_kmeans
 from intarsia.core.randomness import stream
-from intarsia.core.rows import Nearest, Rows, labels_of, sizes_of
+from intarsia.core.rows import Nearest, Rows, labels_of
 from intarsia.core.stability import Part, stability
 from intarsia.core.types import FloatArray, IntArray
 from intarsia.participant.refine import CentroidSet
@@ -26,30 +26,26 @@ Tell = Callable[[IntArray, Labelling], IntArray]
 """Returns the labels that may be told."""
 
 
-def nearest_and_told(
-    rows: Rows, centroids: CentroidSet, metric: Metric, tell: Tell | None
-) -> tuple[IntArray, IntArray]:
-    """Return the nearest centroid of each row, and the number of rows of each that may be told."""
-    centres, extent = centroids
-    near = Nearest(rows, centres, extent, metric)
-    labels = told = labels_of(rows, near.labels, len(centres))
-    if tell is not None:
-        told = tell(labels, Labelling(lambda atoms: atoms.labelled(near.labels, len(centres)), convex=near.is_convex))
-    return labels, sizes_of(told, len(centres))
+def told_nearest(rows: Rows, centroids: CentroidSet, metric: Metric, tell: Tell | None) -> IntArray:
+    """Return the nearest centroid of each row, as it may be told."""
+    near, n = Nearest(rows, *centroids, metric), len(centroids.centres)
+    labels = labels_of(rows, near.labels, n)
+    if tell is None:
+        return labels
+    return tell(labels, Labelling(lambda atoms: atoms.labelled(near.labels, n), convex=near.is_convex))
 
 
-def local_stability(
-    sample: Sample, labels: IntArray, told_sizes: IntArray, fewest: int, seed: int, name: str
-) -> FloatArray:
-    """Return the stability of each cluster among rows with these labels; NaN where fewer than ``fewest`` rows were told.
+def local_stability(sample: Sample, labels: IntArray, sizes: IntArray, fewest: int, seed: int, name: str) -> FloatArray:
+    """Return the stability of each cluster among the rows of the sample; NaN where fewer than ``fewest`` rows are told.
 
-    Rows are clustered anew by k-means, with the number of clusters that have enough rows; if that is one, nothing is known.
-    Which clusters have a score follows from sizes that are told anyway: a cluster with fewer rows than were told has 0.
+    ``labels`` are those of the sample's rows and ``sizes`` those of all rows, both as they may be told: scores of exact
+    labels would say on which side of a border a known row is. Rows are clustered anew by k-means, with the number of
+    clusters that have enough rows; if that is one, nothing is known. A cluster with too few rows in the sample has 0.
     """
-    shown, sizes = told_sizes >= fewest, np.bincount(labels[labels >= 0], minlength=len(told_sizes))
+    shown, in_sample = sizes >= fewest, np.bincount(labels[labels >= 0], minlength=len(sizes))
     if shown.sum() < 2:
         return np.full(len(shown), np.nan)
-    scores, kept = np.zeros(len(shown)), np.flatnonzero(sizes >= max(fewest, 2))
+    scores, kept = np.zeros(len(shown)), np.flatnonzero(in_sample >= max(fewest, 2))
     if len(kept) > 1:
         scores[kept] = _scores(sample, labels, kept, seed, name).round(_DIGITS)
     return np.where(shown, scores, np.nan)
