@@ -280,6 +280,55 @@ def test_entries_of_few_rows_and_names_of_rare_levels_are_hidden(tables):
     assert public.predict({"kind": ["mauve with dots", "(hidden 1)"]}).shape == (2,)
 
 
+def with_a_row_far_away(row):
+    rng = np.random.default_rng(0)
+    clouds = [np.r_[rng.normal(size=(60, 3)), rng.normal(size=(60, 3)) + 6] for _ in range(2)]
+    values = [np.r_[clouds[0], [row]], clouds[1]]
+    return {name: {f"x{j}": x[:, j] for j in range(3)} for name, x in zip("ab", values, strict=True)}
+
+
+@pytest.mark.parametrize("settings", [{"scale": None}, {"scale": None, "method": "one_shot"}])
+def test_a_hidden_cluster_of_one_row_cannot_be_read_from_the_width_of_columns(settings):
+    row, other = [40.1, 41.1, -37.7], [60.0, -80.0, 90.0]
+    first, second = (
+        intarsia.cluster(with_a_row_far_away(far), 3, random_state=0, **settings).public() for far in (row, other)
+    )
+    assert first.total_sizes.tolist() == second.total_sizes.tolist() == [120, 120, 0]
+    model = first.global_model
+    shown = model.values[~np.isnan(model.values).any(axis=1)]
+    width = model.extent.width * model.scale
+    for end in (shown.min(axis=0) + width, shown.max(axis=0) - width):
+        assert (np.abs(end - row) > 20).all()
+    np.testing.assert_allclose(model.extent.width, second.global_model.extent.width)
+    table = {f"x{j}": np.r_[np.zeros(5), np.full(5, 6.0), row[j]] for j in range(3)}
+    labels = first.predict(table, none_beyond=0.99)
+    assert labels[-1] == -1
+    assert len(set(labels[:5])) == len(set(labels[5:10])) == 1
+
+
+def test_a_participant_without_values_in_a_cluster_is_no_holder_of_its_entry():
+    rng = np.random.default_rng(0)
+    tables = {}
+    for name, n_missing in (("a", 0), ("b", 100), ("c", 10)):
+        x = np.r_[rng.normal(size=(120, 3)), rng.normal(size=(100, 3)) + 5]
+        x[len(x) - n_missing :, 2] = np.nan
+        tables[name] = {f"x{j}": x[:, j] for j in range(3)}
+    alone = intarsia.cluster({name: tables[name] for name in "ab"}, 2, random_state=0)
+    assert not np.isnan(alone.centroids).any()
+    assert np.isnan(alone.public(min_holders=2).centroids).tolist() == [[False, False, False], [False, False, True]]
+    both = intarsia.cluster(tables, 2, random_state=0).public(min_holders=2)
+    assert not np.isnan(both.centroids).any()
+
+
+def test_few_ordinary_rows_are_none_of_the_clusters_where_entries_are_hidden(tables):
+    alone = {name: table.assign(**{f"own {name}": np.arange(len(table)) % 7.0}) for name, table in tables.items()}
+    result = intarsia.cluster(alone, 3, scale="standard", random_state=0)
+    public = result.public(min_holders=2)
+    assert public.n_hidden == 9
+    shares = [np.mean(labels < 0) for labels in public.predict(tables, none_beyond=0.99).values()]
+    assert max(shares) <= 0.03
+
+
 def test_what_cannot_be_shown_is_refused_in_words(tables):
     cosine = intarsia.cluster(tables, 3, metric="cosine", random_state=0)
     with pytest.raises(SettingError, match="smallest and the largest local centroids"):

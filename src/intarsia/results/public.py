@@ -1,13 +1,14 @@
 """The public part of a result: the global model, without anything of a single participant.
 
-It has no local centroid, no name of a participant, no record of the run, and no number of values behind an entry: in a
-column that one participant has, these are its sizes. What labels, memberships, estimates and explanations need is stored as
+It has no local centroid, no name of a participant, no record of the run, and no field for numbers of values behind an entry:
+in a column that one participant has, these are its sizes. What labels, memberships, estimates and explanations need is stored as
 the numbers that these figures lead to. Of the range of local centroids, of which each end is a single local centroid's, only
 the width is stored.
 
 What follows from the answers cannot be hidden from whoever has them: for each column, the shares of its values that clusters
-have. Where one participant has the column, these are shares of its rows, and means are those of its rows; ``min_holders=2``
-hides such entries. And the width of a level that a local cluster lacks is the largest share of the level in any of them.
+have, and so their numbers, which are whole. Where one participant has the column, these are its sizes, and means are those
+of its rows; ``min_holders=2`` hides such entries. And the width of a level that a local cluster lacks is the largest share of the level in any of them.
+Where entries of a column are hidden, its width is that of the shown ones.
 """
 
 from __future__ import annotations
@@ -144,29 +145,75 @@ def hidden(outcome: Outcome, fewest: int = FEWEST, min_holders: int = 1) -> Show
     few = _between(model.centroids.counts, fewest) | _between(model.cells, fewest) | rare
     small = _between(sizes, fewest)
     if min_holders > 1:
-        present = np.array([np.asarray(outcome.sizes[name]) > 0 for name in outcome.participants], dtype=np.intp)
-        few = few | (present.T @ outcome.masks.astype(np.intp) < min_holders)
-        small = small | (present.sum(axis=0) < min_holders)
+        behind, holders = _holders(outcome)
+        few, small = few | (holders < min_holders), small | (behind < min_holders)
     if not (few & model.centroids.seen).any() and not small.any():
         return Shown(model, sizes, rare)
     sizes = np.where(small, 0, sizes)
     centroids = MaskedCentroids.of(model.centroids.values, np.where(few, 0.0, model.centroids.counts))
-    gone = ~centroids.seen.any(axis=0)
-    weights = model.weights
+    gone, weights = ~centroids.seen.any(axis=0), model.weights
+    extent = _extent_of_shown(model, centroids.seen)
+    tails = _tails_in(model, centroids.seen, extent)
     if weights is not None and small.any():
         weights = np.maximum(sizes, 1e-12) / max(sizes.sum(), 1)
     model = replace(
         model,
         centroids=centroids,
-        extent=Extent(*(np.where(gone, np.nan, side) for side in model.extent)),
+        extent=extent,
         shift=np.where(gone, 0.0, model.shift),
         scale=np.where(gone, 1.0, model.scale),
         variances=np.where(few, 0.0, model.variances),
         cells=np.where(few, 0.0, model.cells),
         weights=weights,
-        tails=None if model.tails is None else np.where(small[:, None], np.inf, model.tails),
+        tails=None if tails is None else np.where(small[:, None], np.inf, tails),
     )
     return Shown(model, sizes, rare)
+
+
+def _holders(outcome: Outcome) -> tuple[IntArray, IntArray]:
+    """Return how many participants have rows in each cluster; and values there, by cluster and feature, for certain.
+
+    A participant has a value of a feature in a cluster for certain if it has more rows there than rows without the feature.
+    """
+    sizes = np.array([np.asarray(outcome.sizes[name]) for name in outcome.participants])
+    missing = np.asarray(outcome.coverage.rows)[:, None] - np.asarray(outcome.coverage.filled)
+    certain = (sizes[:, :, None] > missing[:, None, :]) & outcome.masks[:, None, :]
+    return (sizes > 0).sum(axis=0), certain.sum(axis=0)
+
+
+def _extent_of_shown(model: GlobalModel, shown: BoolArray) -> Extent:
+    """Return the extent in which no hidden entry can be found: NaN for a feature without any that is shown.
+
+    Where some entries of a feature are hidden, the range of all local centroids could be theirs. It becomes that of the
+    shown entries, and of values one deviation from them.
+    """
+    reach = np.sqrt(model.variances)
+    low = np.where(shown, model.centroids.values - reach, np.inf).min(axis=0)
+    high = np.where(shown, model.centroids.values + reach, -np.inf).max(axis=0)
+    touched, gone = (model.centroids.seen & ~shown).any(axis=0), ~shown.any(axis=0)
+    return Extent(
+        np.where(gone, np.nan, np.where(touched, low, model.extent.low)),
+        np.where(gone, np.nan, np.where(touched, high, model.extent.high)),
+    )
+
+
+def _tails_in(model: GlobalModel, shown: BoolArray, extent: Extent) -> FloatArray | None:
+    """Return the quantiles of distances over the shown features, relative to their extent, as far as variances tell."""
+    if model.tails is None:
+        return None
+    power = 2 if model.metric == "euclidean" else 1
+
+    def scale(known: BoolArray, extent: Extent) -> FloatArray:
+        """Return, for each cluster, a typical distance of its rows relative to the extent, to this power."""
+        used = known & extent.varies
+        apart: FloatArray = np.where(used, np.sqrt(model.variances) ** power, 0.0).sum(axis=1)
+        width = np.where(used, np.where(extent.varies, extent.width, 0.0) ** power, 0.0).sum(axis=1)
+        return np.asarray(np.divide(apart, width, out=np.zeros_like(apart), where=width > 0))
+
+    before, after = scale(model.centroids.seen, model.extent), scale(shown, extent)
+    factor = np.divide(after, before, out=np.full_like(after, np.inf), where=(before > 0) & (after > 0))
+    tails: FloatArray = model.tails * (factor ** (1 / power))[:, None]
+    return tails
 
 
 def _between(counts: FloatArray | IntArray, fewest: int) -> BoolArray:
