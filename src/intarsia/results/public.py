@@ -1,14 +1,14 @@
 """The public part of a result: the global model, without anything of a single participant.
 
-It has no local centroid, no name of a participant, no record of the run, and no field for numbers of values behind an entry:
-in a column that one participant has, these are its sizes. What labels, memberships, estimates and explanations need is stored as
-the numbers that these figures lead to. Of the range of local centroids, of which each end is a single local centroid's, only
-the width is stored.
+It has no local centroid, no name of a participant, no record of the run, and no field for numbers of values: in a column
+that one participant has, these are its sizes. What labels, memberships, estimates and explanations need is stored as the
+numbers that these figures lead to. Of the range of local centroids, of which each end is a single local centroid's, only
+the width is stored; where entries of a column are hidden, it is that of the shown ones.
 
 What follows from the answers cannot be hidden from whoever has them: for each column, the shares of its values that clusters
 have, and so their numbers, which are whole. Where one participant has the column, these are its sizes, and means are those
-of its rows; ``min_holders=2`` hides such entries. And the width of a level that a local cluster lacks is the largest share of the level in any of them.
-Where entries of a column are hidden, its width is that of the shown ones.
+of its rows; ``min_holders=2`` hides such entries. And the width of a level that a local cluster lacks is the largest share
+of the level in any of them.
 """
 
 from __future__ import annotations
