@@ -7,7 +7,7 @@ import pytest
 
 from intarsia import ReleasePolicy
 from intarsia.privacy.record import Record
-from intarsia.protocol import Describe, Failure, Summarize
+from intarsia.protocol import Centres, Columns, Describe, Failure, Label, Summarize
 from tests.attacks.listening import participant_of
 from tests.attacks.membership import targets
 
@@ -60,3 +60,61 @@ def test_five_more_rows_are_an_atom_of_their_own(tmp_path):
     record = Record(tmp_path / "table.told")
     difference, rows = added_row(ReleasePolicy(), Describe(scale="standard"), n_more=5, record=record)
     assert difference == pytest.approx(rows, rel=1e-6)
+
+
+def rare_level(n_rows, rows_with_it):
+    """Rows along a line, and a category with a level that only these rows have."""
+    kind = np.where(np.arange(n_rows) % 2 == 0, "a", "b").astype(object)
+    kind[list(rows_with_it)] = "rare"
+    return {"x": np.arange(n_rows) / 150, "kind": kind}
+
+
+def values_by_cluster(one):
+    """Ask for the number of values of the category in each third of the line."""
+    description = one.handle(Describe(scale="standard"))
+    assert not isinstance(description, Failure)
+    (moments,), levels = (description.moments,), description.levels
+    names = sorted(["x", *(f"kind={level}" for level in levels["kind"])])
+    at, d = names.index("x"), len(names)
+    shift, scale = np.zeros(d), np.full(d, np.sqrt(2.0))
+    shift[at], scale[at] = moments.mean[0], np.sqrt(moments.m2[0] / moments.count[0])
+    values = np.zeros((3, d))
+    values[:, at] = (np.array([1 / 6, 1 / 2, 5 / 6]) - shift[at]) / scale[at]
+    centres = Centres(values, np.ones((3, d), dtype=bool), np.full(d, -9.0), np.full(d, 9.0))
+    reply = one.handle(Label(centres=centres, columns=Columns(shift, scale, dict(levels))))
+    assert not isinstance(reply, Failure)
+    return reply.counts[:, names.index("kind=a")].astype(int)
+
+
+def test_a_level_that_becomes_frequent_does_not_tell_where_its_few_old_rows_are(tmp_path):
+    """Its rows had a missing value when the table was first told of: then counts of values were without them."""
+    first = rare_level(150, (10, 60, 70, 80))
+    more = {"x": np.full(12, 0.9), "kind": np.array(["a", "b"] * 5 + ["rare"] * 2, dtype=object)}
+    second = {name: np.r_[first[name], more[name]] for name in first}
+    record = Record(tmp_path / "table.told")
+    before, after = (
+        values_by_cluster(participant_of(table, "a", ReleasePolicy(), record=record)) for table in (first, second)
+    )
+    assert before.sum() == 146
+    assert after.sum() == 162
+    difference = after - before
+    assert ((difference == 0) | (difference >= 5)).all()
+    assert difference[0] == 0  # 1 if the level's old rows were told where they are
+
+
+def test_a_column_with_few_values_takes_part_when_it_has_enough(tmp_path):
+    def table(n_rows, filled):
+        y = np.full(n_rows, np.nan)
+        y[list(filled)] = 1.0
+        return {"x": np.arange(n_rows) / 150, "y": y}
+
+    record = Record(tmp_path / "table.told")
+    replies = [
+        participant_of(one, "a", ReleasePolicy(), record=record).handle(Describe(scale="standard"))
+        for one in (
+            table(100, range(4)),
+            table(110, (*range(4), *range(100, 106))),
+            table(115, (*range(4), *range(100, 106))),
+        )
+    ]
+    assert [reply.features for reply in replies] == [("x",), ("x", "y"), ("x", "y")]

@@ -39,10 +39,7 @@ def test_a_site_tells_names_and_kinds_and_nothing_else(kit):
     table_of(kit, sex=sex, rare=pl.Series([1.5] * 2 + [None] * 38))
     write_study(kit, ASKED)
     reply = Site("a", kit, RUN).answer(encode(AskColumns()))
-    assert (reply.numbers, reply.categories) == (
-        ("x", "y"),
-        ("sex",),
-    )
+    assert (reply.numbers, reply.categories) == (("rare", "x", "y"), ("sex",))  # all that the consent form lists
     assert b"planted" not in encode(reply)
     assert {field.path for field in fields_of(reply)} == {"numbers", "categories"}
     (line,) = Journal(kit / RELEASES).entries(LEFT)

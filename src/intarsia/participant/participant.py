@@ -99,6 +99,7 @@ class Participant:
         held = hold(table, all_rows=self._clusterer.needs_all_rows, limits=limits)
         check_in_memory(held, self._clusterer)
         given, self._table = held, self._released(held)
+        self._kinds = columns_of(given)  # also of columns with few values: when they get enough would tell of single rows
         # the order of the rows must not matter; an estimator gets the rows as they are
         if not self._clusterer.chooses_k:
             self._table = self._table.in_canonical_order()
@@ -386,7 +387,7 @@ class Participant:
         return LocalStability(scores=scores, fewest=fewest)
 
     handlers: ClassVar[dict[type[Request], Handler]] = {
-        AskColumns: lambda self, *_: columns_of(self._table),
+        AskColumns: lambda self, *_: self._kinds,
         Describe: _describe,
         Summarize: _summarize,
         Refine: _refine,

@@ -87,7 +87,7 @@ class Audit:
                 of_rows = of_rows._replace(labels=of_rows.by_means(whole.of(means), convex=whole.convex))
             parts = {key: split(each, of_rows.labels, self.fewest) for key, each in atoms.by_key.items() if key != ROWS}
             parts[ROWS] = of_rows
-            self._atoms = Atoms({key: part.partition for key, part in parts.items()}, atoms.gaps)
+            self._atoms = Atoms({key: part.partition for key, part in parts.items()}, atoms.gaps, atoms.complete)
             changed = any(_differ(parts[key].partition, each) for key, each in atoms.by_key.items())
             if record is not None and self._now is not None and changed:
                 self._token = record.write(self._now, self._atoms)
@@ -130,7 +130,7 @@ class Audit:
             key = blake2b(np.packbits(observed).tobytes(), digest_size=16).hexdigest()
             by_key.setdefault(key, Partition.whole(observed))
             gaps[column] = key
-        return Atoms(by_key, gaps)
+        return Atoms(by_key, gaps, frozenset(table.filled.keys() - gaps.keys()))
 
     def _observed(self, columns: Sequence[str]) -> dict[str, BoolArray]:
         """Return which values of some columns are observed, in the owner's order."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 from secrets import token_bytes
 from typing import IO
@@ -20,7 +21,7 @@ import numpy as np
 
 from intarsia._files import lock, write_atomically
 from intarsia.core.atoms import Partition
-from intarsia.core.types import BoolArray, IntArray
+from intarsia.core.types import IntArray
 from intarsia.exceptions import InputError, OutputError, ReleaseError, quote
 from intarsia.tables.fingerprints import Bits, Fingerprints
 
@@ -46,10 +47,14 @@ class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Atoms:
-    """The partitions of rows and of values, by key, and the key of each column with missing values."""
+    """The partitions of rows and of values, by key, and the key of each column with missing values.
+
+    ``complete`` are columns without missing values; one that had some when it was first told of keeps its own partition.
+    """
 
     by_key: Mapping[str, Partition]
     gaps: Mapping[str, str]
+    complete: frozenset[str] = frozenset()
 
 
 class Record:
@@ -171,29 +176,49 @@ def _places(before: Bits, now: Bits, fewest: int) -> IntArray:
 
 
 def _extended(stored: _Stored, fresh: Atoms, places: IntArray, fewest: int) -> Atoms:
-    """Return the recorded atoms of the rows at these places; added rows are an atom of their own."""
-    added = np.ones(len(fresh.by_key[ROWS].atoms), dtype=np.bool_)
-    added[places] = False
-    by_key = {ROWS: _with_added(stored, ROWS, fresh.by_key[ROWS], places, added)}
-    for column, key in fresh.gaps.items():
-        if key in by_key or column not in stored.columns:
+    """Return the recorded atoms of the rows at these places; what was not told so far is an atom of its own.
+
+    That is all added rows; and of a column its values in added rows, with those that were suppressed until now, for example
+    because too few rows had their level.
+    """
+    n_rows = len(fresh.by_key[ROWS].atoms)
+    by_key, gaps = {ROWS: _with_new(stored, ROWS, fresh.by_key[ROWS], places)[0]}, dict[str, str]()
+    for column in stored.gaps.keys() - fresh.gaps.keys() - fresh.complete:  # suppressed now: nothing new is told of it
+        gaps[column] = key = stored.gaps[column]
+        by_key[key] = _with_new(stored, key, Partition.whole(np.zeros(n_rows, dtype=np.bool_)), places)[0]
+    untold: dict[str, str] = {}
+    for column, key in {**dict.fromkeys(fresh.complete & stored.gaps.keys(), ROWS), **fresh.gaps}.items():
+        now, before = fresh.by_key[key], stored.gaps.get(column, ROWS)
+        if before == ROWS and (column not in stored.columns or (now.atoms[places] < 0).any()):
+            untold[column] = key  # if it had been told of, it would have had no missing value
             continue
-        by_key[key] = now = _with_added(stored, stored.gaps.get(column, ROWS), fresh.by_key[key], places, added)
-        few = 0 < int((added & (now.atoms >= 0)).sum()) < fewest
-        same = np.array_equal(now.atoms[places] >= 0, fresh.by_key[key].atoms[places] >= 0)
-        if few or not same:
+        gaps[column] = own = before if before == key else _key_of(before, key)
+        if own in by_key:
+            continue
+        by_key[own], n_new = _with_new(stored, before, now, places)
+        gone = bool(((by_key[own].atoms >= 0) & (now.atoms < 0)).any())
+        if gone or 0 < n_new < fewest:
             raise ReleaseError(
-                f"column {quote([column])} has {'few new' if few else 'other missing'} values since it was first told of. "
-                f"{_CONSENT}"
+                f"column {quote([column])} has {'other missing' if gone else 'few new'} values since it was first told of. "
+                f"{_CONSENT}{'' if gone else ' Or wait for more rows.'}"
             )
-    return Atoms({**fresh.by_key, **by_key}, fresh.gaps)
+    # a column of which nothing was told may share the atoms of another one with the same missing values
+    return Atoms({**{key: fresh.by_key[key] for key in untold.values()}, **by_key}, gaps | untold, fresh.complete)
 
 
-def _with_added(stored: _Stored, key: str, fresh: Partition, places: IntArray, added: BoolArray) -> Partition:
+def _key_of(before: str, now: str) -> str:
+    """Return the key of values that had one key when they were told of, and have another now."""
+    return blake2b(f"{before} {now}".encode(), digest_size=16).hexdigest()
+
+
+def _with_new(stored: _Stored, key: str, fresh: Partition, places: IntArray) -> tuple[Partition, int]:
+    """Return a recorded partition, in which everything that only ``fresh`` has is one new atom, and how much that is."""
     before = np.frombuffer(stored.atoms[key], dtype=np.int32)
-    atoms, pinned = np.empty(len(added), dtype=np.int32), np.zeros(len(added), dtype=np.bool_)
+    atoms: IntArray = np.full(len(fresh.atoms), -1, dtype=np.int32)
+    pinned = np.zeros(len(fresh.atoms), dtype=np.bool_)
     atoms[places] = before
-    atoms[added] = int(before.max(initial=-1)) + 1
     bits = np.frombuffer(stored.pinned[key], dtype=np.uint8)
     pinned[places] = np.unpackbits(bits, count=len(before)).astype(np.bool_)
-    return Partition(np.where(added & (fresh.atoms < 0), -1, atoms), pinned)
+    new = (atoms < 0) & (fresh.atoms >= 0)
+    atoms[new] = int(before.max(initial=-1)) + 1
+    return Partition(atoms, pinned), int(new.sum())
