@@ -123,7 +123,10 @@ def test_the_terms_say_that_the_model_is_shared():
     plain = ALGORITHMS["one shot"].terms("a")
     assert not plain.share_model
     assert "share_model" not in plain.listed()
-    assert SharingAlgorithm(ALGORITHMS["one shot"]).terms("a").listed() == plain.listed() | {"share_model": True}
+    shared = plain.listed() | {"share_model": True}
+    assert SharingAlgorithm(ALGORITHMS["one shot"]).terms("a").listed() == shared
+    hiding = SharingAlgorithm(ALGORITHMS["one shot"], 2).terms("a")
+    assert hiding.listed() == shared | {"share_min_holders": 2}
     request = KeepModel(model=b"m")
     assert list(request.departures(plain)) == ["share_model is True, and the study says False"]
     assert encode(ModelKept()).count(b"reply.model_kept") == 1

@@ -15,6 +15,7 @@ from intarsia.federation.algorithms import (
     check_rules,
     digest_of,
     from_json,
+    holders_of,
     terms_for,
     with_copies,
 )
@@ -114,11 +115,14 @@ def test_weights_of_participants_that_a_study_does_not_have_are_refused():
 
 def test_copies_of_the_model_travel_with_the_job_and_are_a_term_of_the_study():
     study = Study("s", ("a", "b", "c"), n_clusters=2)
-    for asked, fewest in ((study, 1), (replace(study, secure_sums=True, settings={"min_holders": 3}), 3)):
+    secure = replace(study, secure_sums=True, settings={"min_holders": 3})
+    for asked, fewest in ((study, 1), (replace(study, share_min_holders=2), 2), (secure, 3)):
+        assert holders_of(asked) == fewest
         shared = with_copies(asked, algorithm_of(asked)[0])
         assert shared.min_holders == fewest
         assert from_json(json.loads(json.dumps(as_json(shared)))) == shared
         assert terms_for(asked, "a").share_model
+        assert terms_for(asked, "a").share_min_holders == (fewest if fewest > 1 else 0)
     without = replace(study, share_model=False)
     assert with_copies(without, algorithm_of(without)[0]) == algorithm_of(study)[0]
     assert not terms_for(without, "a").share_model

@@ -91,6 +91,13 @@ def test_a_participant_that_did_not_agree_keeps_no_model():
     assert written == []
 
 
+def test_a_model_that_shows_more_than_the_study_says_is_refused():
+    reply, written, _ = kept(raw(), replace(TERMS, share_min_holders=2))
+    assert reply.error == "ProtocolError"
+    assert "share_min_holders = 2" in reply.message
+    assert written == []
+
+
 def test_a_full_disk_is_told_without_the_name_of_a_folder():
     def write(_):
         raise OutputError("/secret/place cannot be written: No space left on device.")

@@ -53,7 +53,11 @@ def case(request, make):
     return make(request.param)
 
 
-@pytest.fixture(scope="module", params=[*CASES, pytest.param("federation", marks=pytest.mark.e2e)])
+# the engine's sessions warn in threads of this process, and a warning that is an error would end them
+FEDERATION = pytest.param("federation", marks=[pytest.mark.e2e, pytest.mark.filterwarnings("default")])
+
+
+@pytest.fixture(scope="module", params=[*CASES, FEDERATION])
 def study(request, make):
     """A runtime of which a test sees whole runs: the same, and a federation of real processes."""
     return make(request.param)

@@ -30,6 +30,7 @@ from intarsia.cli.predict import predict
 from intarsia.cli.rename import rename
 from intarsia.cli.report import report
 from intarsia.cli.schema import schema
+from intarsia.cli.share import share
 from intarsia.cli.version import version
 from intarsia.exceptions import IntarsiaError, IntarsiaWarning
 
@@ -56,7 +57,7 @@ def options(
     """List the option that :func:`main` removes before commands see it."""
 
 
-for command in (check, fit, join, predict, explain, rename, report, demo, datasets, doctor, schema, version):
+for command in (check, fit, join, predict, explain, rename, share, report, demo, datasets, doctor, schema, version):
     app.command()(command)
 for group in (federation, participant):
     app.add_typer(group)

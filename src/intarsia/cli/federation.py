@@ -81,7 +81,7 @@ def run(
     Example: [bold]intarsia federation run --kit kits/analyst -o study/[/]
     """
     engine()
-    from intarsia.federation.algorithms import algorithm_of, as_json, digest_of, with_copies
+    from intarsia.federation.algorithms import algorithm_of, as_json, digest_of, holders_of, with_copies
     from intarsia.federation.flare.driver import Driver
 
     check_certificates(kit)
@@ -90,7 +90,7 @@ def run(
     start_from = previous if previous is not None else None if named is None else Path(named)
     algorithm, settings = algorithm_of(driver.study, None if start_from is None else model_in(start_from))
     driver.run(with_copies(driver.study, algorithm), settings, output / MODEL, patience, without or ())
-    report_on(output)
+    report_on(output, holders_of(driver.study))
     if never := unlabelled(output):
         run_folder = digest_of(as_json(with_copies(driver.study, algorithm)), driver.study.participants)
         tell(
@@ -180,11 +180,13 @@ def result(kit: Kit, output: Output = Path("study")) -> None:
     Example: [bold]intarsia federation result --kit kits/analyst -o study/[/]
     """
     engine()
+    from intarsia.federation.algorithms import holders_of
     from intarsia.federation.flare.driver import Driver
 
     check_certificates(kit)
-    Driver(kit).fetch(output / MODEL)
-    report_on(output)
+    driver = Driver(kit)
+    driver.fetch(output / MODEL)
+    report_on(output, holders_of(driver.study))
 
 
 @federation.command()
@@ -198,10 +200,12 @@ def report(
     Example: [bold]intarsia federation report --kit kits/analyst -o study/ --open[/]
     """
     engine()
+    from intarsia.federation.algorithms import holders_of
     from intarsia.federation.flare.driver import Driver
+    from intarsia.federation.kit_folder import study_of
 
     if not (output / MODEL).is_file():
         Driver(kit).fetch(output / MODEL)
-    report_on(output)
+    report_on(output, holders_of(study_of(kit)))
     if open_it:
         webbrowser.open((output / REPORT).resolve().as_uri())

@@ -86,10 +86,10 @@ def write_study(
                 shutil.rmtree(temporary, ignore_errors=True)
 
 
-def write_results(result: ClusteringResult, folder: Path, record: dict[str, Any]) -> None:
+def write_results(result: ClusteringResult, folder: Path, record: dict[str, Any], min_holders: int = 1) -> None:
     """Write what a study has beside its model and labels: public model, centroids, report, its data, record of the run."""
     try:
-        result.save(folder / PUBLIC, public=True)
+        result.save(folder / PUBLIC, public=True, min_holders=min_holders)
     except SettingError as error:
         err.print(plain(f"{PUBLIC} is not written: {error}"))
     _write_centroids(result, folder)
@@ -171,14 +171,17 @@ def unlabelled(folder: Path) -> list[str]:
     return [name for name in study.run.absent if name not in study.outcome.sizes or not study.outcome.sizes[name].any()]
 
 
-def report_on(output: Path) -> None:
-    """Write the files of a study beside the model in a folder, but for labels, and print what the report says."""
+def report_on(output: Path, min_holders: int = 1) -> None:
+    """Write the files of a study beside the model in a folder, but for labels, and print what the report says.
+
+    The public model hides what fewer than ``min_holders`` participants have, as their copies do.
+    """
     from intarsia.estimators import load_result
 
     study = load_result(output / MODEL)
     run = study.run
     record = record_of(study, run.method, run.settings.get("n_clusters"), dict(run.settings), {}, run.seconds)
-    write_results(study, output, record)
+    write_results(study, output, record, min_holders)
     out.print(str(study), highlight=False)
     if study.repeat is not None:
         out.print(str(study.repeat), highlight=False, markup=False)

@@ -98,7 +98,13 @@ def with_copies(study: Study, algorithm: Algorithm) -> Algorithm:
     """
     if study.joins or not study.share_model:
         return algorithm
-    return SharingAlgorithm(algorithm, algorithm.min_holders if isinstance(algorithm, SecureAlgorithm) else 1)
+    return SharingAlgorithm(algorithm, holders_of(study))
+
+
+def holders_of(study: Study) -> int:
+    """Return the number of participants below which public models of a study hide an entry."""
+    of_sums = int(study.settings.get("min_holders", SecureAlgorithm.min_holders)) if study.secure_sums else 1
+    return max(study.share_min_holders, of_sums)
 
 
 def as_json(algorithm: Algorithm | ColumnsQuestion) -> dict[str, Any]:

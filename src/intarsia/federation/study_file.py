@@ -10,6 +10,7 @@
     deadline = 600                  # seconds that one exchange may take
     secure_sums = true              # the coordinator learns sums over participants only; participants make their own keys
     share_model = false             # participants get no copy of the public model at the end; default: each gets one
+    share_min_holders = 2           # copies show only what so many participants have; default: 1 (of secure sums: theirs)
     feasibility = true              # names and kinds of columns may be asked for: intarsia federation check
     joins = true                    # only in an invitation: the participant joins the model of an earlier run
 
@@ -85,6 +86,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     previous: Previous | None = None
     joins: bool = False
     share_model: bool = True
+    share_min_holders: int = 1
     feasibility: bool = False
 
     @property
@@ -163,6 +165,7 @@ def check_study(study: Study) -> None:
             "[privacy] declares no columns, which differential privacy needs and must not take from data. Hint: "
             "[privacy.bounds] with lines such as age = [0, 110], and [privacy.levels] with sex = ['f', 'm']."
         )
+    _check_copies(study)
     _check_repeated(study)
     _check_invitation(study)
     _check_feasibility(study)
@@ -170,6 +173,15 @@ def check_study(study: Study) -> None:
         _check_secure(study)
     if not 1 <= study.port <= 65_535 or study.deadline < 1:
         raise SettingError("port must be from 1 to 65535, and deadline at least 1 second.")
+
+
+def _check_copies(study: Study) -> None:
+    most = max(len(study.participants), 2)
+    if not 1 <= study.share_min_holders <= most:
+        raise SettingError(
+            f"share_min_holders must be from 1 to {most}. Got {study.share_min_holders}. Hint: with 2, copies of the public "
+            "model hide what one participant alone has."
+        )
 
 
 def _check_invitation(study: Study) -> None:

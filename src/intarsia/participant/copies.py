@@ -54,3 +54,8 @@ def check_copy(model: bytes, columns: Iterable[str], terms: StudyTerms | None) -
         raise ProtocolError("the model that was sent has no column of this participant, so that it is not kept.")
     if terms is not None and (wrong := next(terms.departing_k(len(public.sizes)), None)) is not None:
         raise ProtocolError(f"the model that was sent is not that of the study, so that it is not kept: {wrong}.")
+    if terms is not None and public.min_holders < terms.share_min_holders:
+        raise ProtocolError(
+            f"the model that was sent shows what {public.min_holders} participant(s) have, and the study says "
+            f"share_min_holders = {terms.share_min_holders}, so that it is not kept."
+        )

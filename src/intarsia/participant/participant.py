@@ -99,7 +99,7 @@ class Participant:
         held = hold(table, all_rows=self._clusterer.needs_all_rows, limits=limits)
         check_in_memory(held, self._clusterer)
         given, self._table = held, self._released(held)
-        self._kinds = columns_of(given)  # also of columns with few values: when they get enough would tell of single rows
+        self._kinds = columns_of(given)  # of all: when a column has enough values would tell of single rows
         # the order of the rows must not matter; an estimator gets the rows as they are
         if not self._clusterer.chooses_k:
             self._table = self._table.in_canonical_order()

@@ -13,7 +13,7 @@ FEDERATED, ONE_SHOT = "federated", "one_shot"
 NEAREST, LIKELIEST, GROUPED = "nearest centroid", "likeliest Gaussian", "group of the local cluster"
 """How rows are labelled; participants that join late label by the nearest centroid where the others label by groups."""
 
-_IF_TRUE = {"previous", "feasibility", "share_model"}  # terms that are listed only then
+_IF_TRUE = {"previous", "feasibility", "share_model", "share_min_holders"}  # terms that are listed only then
 
 LocalNumber = int | Literal["silhouette"] | None
 """Number of local clusters: fixed, the one with the highest mean silhouette, or (None) as the participant chooses."""
@@ -78,6 +78,9 @@ class StudyTerms:
             "over the columns of all participants"
         ),
     ] = False
+    share_min_holders: Annotated[
+        int, Fact("number of holders below which a copy of the public model shows no mean, spread or size")
+    ] = 0
 
     @property
     def in_rounds(self) -> bool:
