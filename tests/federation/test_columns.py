@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import polars as pl
@@ -164,6 +165,12 @@ def test_the_analyst_sees_who_shares_what_and_who_is_missing(check):
     assert not {"units", "other_units"} & set(found)  # which names do not tell
 
 
+def test_secure_sums_which_such_a_study_cannot_have_are_not_mentioned(check):
+    told = ColumnsTold({name: {"age": "numbers"} for name in "abc"})
+    assert "secure sums" not in check(told)[1].lower()
+    assert "secure_sums" not in json.loads(check(told, "--json")[1])
+
+
 def test_the_exit_code_is_3_if_tables_do_not_fit(check):
     code, out, _ = check(ColumnsTold({"a": {"Age": "numbers"}, "b": {"age": "numbers"}}))
     assert code == 3
@@ -174,6 +181,30 @@ def test_nobody_who_tells_is_an_error_with_the_reasons(check):
     code, _, err = check(ColumnsTold({}, refused={"a": "participant 'a': no."}, silent={"b": "gone"}))
     assert code not in {0, 3}
     assert "no participant told its columns. a refused: participant 'a': no. b did not answer: gone." in err
+
+
+def test_how_many_answered_is_told_when_all_have(tmp_path, monkeypatch):
+    """The job ends as soon as they have, so that no look at its progress finds it."""
+    pytest.importorskip("nvflare")
+    from intarsia.federation.flare import driver as module
+    from intarsia.federation.flare.session import Ended, ServerStatus
+
+    class Session:
+        submit_job = staticmethod(lambda _: "job")
+        get_job_status = staticmethod(lambda _: "FINISHED:COMPLETED")
+
+    def fetched(_session, _job, path, *_):
+        path.write_bytes(json.dumps({"kinds": {"a": {"x": "numbers"}}, "refused": {"b": "no"}}).encode())
+        return Ended(done=True)
+
+    write_study(tmp_path, replace(ASKED, participants=("a", "b", "c")))
+    monkeypatch.setattr(module, "open_session", lambda *_: nullcontext(Session))
+    monkeypatch.setattr(module, "status_of", lambda _: ServerStatus(0.0, ("a", "b"), ()))
+    monkeypatch.setattr(module, "fetch", fetched)
+    lines = []
+    told = module.Driver(Path(tmp_path), lines.append).ask_columns()
+    assert lines[-1] == "columns: 2 of 2 answered; away: c"
+    assert told.silent == {"c": "not connected"}
 
 
 def test_without_feasibility_in_the_study_the_command_says_how_to_change_it(tmp_path, monkeypatch):

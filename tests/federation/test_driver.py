@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("nvflare")
 
+from intarsia.exceptions import InputError
 from intarsia.federation.flare import driver as module
 from intarsia.federation.flare.driver import Driver
 from intarsia.federation.flare.session import Ended, ended_from
@@ -77,6 +78,14 @@ def test_a_line_about_progress_says_until_when_an_exchange_waits(told):
     line, remedy = lines
     assert remedy == f"{REMEDY}--without c"
     assert re.fullmatch(rf"refine 1: 1 of 2 answered, waiting for b until {CLOCK}; away: c", line)
+
+
+def test_an_error_of_one_participant_says_where_to_correct_it(told):
+    driver, _ = told()
+    with pytest.raises(
+        InputError, match="no column x. Hint: correct it at that site, or go on without it: --without b"
+    ):
+        driver._fail(Ended(error="InputError", message="participant 'b': no column x.", participant="b"))
 
 
 def test_how_a_job_ended_is_read_from_what_its_controller_tells():

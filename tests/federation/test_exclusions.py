@@ -55,8 +55,10 @@ def test_only_the_servers_kit_can_exclude(kit):
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"disabled_clients": "hungary"}', b'{"disabled_clients": [1]}'])
 def test_a_damaged_list_is_an_error_and_lets_nobody_in(kit, content):
     (kit / EXCLUDED).write_bytes(content)
-    with pytest.raises(SettingError, match="nobody knows who is shut out"):
+    with pytest.raises(SettingError, match="nobody knows who is shut out") as error:
         excluded_in(kit)
+    assert "Without the file everybody can connect." in str(error.value)
+    assert "remove" not in str(error.value)
 
 
 class Client:

@@ -10,17 +10,19 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import polars as pl
 import pytest
 
 from intarsia.federation.kit_folder import write_study
+from intarsia.federation.moments import moment
+from intarsia.federation.operator_page import federation_page
 from intarsia.federation.pages import (
     FAILED,
     PAGE,
     computing,
-    federation_page,
     site_page,
     start_beating,
     write_site_page,
@@ -250,6 +252,46 @@ def test_the_operators_page_of_a_study_that_was_never_run():
     page = federation_page("heart", {"connected": (), "away": ["a"], "needed": 1, "last": {}}, {"a": "1 or before"})
     assert "Nothing runs." in [light.text for light in page.lights]
     assert "Nothing was run with this kit yet." in render_status(replace(page, refresh=1))
+
+
+def test_the_last_run_is_told_in_sentences():
+    last = {"state": "done", "why": "the result is in study/model.intarsia", "at": "2026-11-18T04:15:04+00:00"}
+    page = federation_page("heart", STATUS | {"progress": {}, "jobs": (), "last": last}, {})
+    text = "The last run was done at 04:15:04 on 2026-11-18 (UTC+0). The result is in study/model.intarsia."
+    assert text in [light.text for light in page.lights]
+    assert ("since", "04:15:04 on 2026-11-18 (UTC+0)") in table(page, "run").rows
+    assert "A job starts or ends." in [
+        light.text for light in federation_page("heart", STATUS | {"progress": {}}, {}).lights
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        ("2026-11-18T04:15:04+05:30", "04:15:04 on 2026-11-18 (UTC+5:30)"),
+        ("2026-11-18T04:15:04-03:30", "04:15:04 on 2026-11-18 (UTC-3:30)"),
+        ("then", "?"),
+    ],
+)
+def test_a_time_in_words_has_its_zone(at, words):
+    assert moment(at) == words
+
+
+def test_a_time_of_today_has_no_day():
+    now = datetime.now(UTC)
+    assert moment(now.isoformat()) == f"{now:%H:%M:%S} (UTC+0)"
+
+
+def test_one_row_is_in_the_singular(kit):
+    with Journal(kit / RELEASES).locked() as journal:
+        for suppressed in ({"rows": 1, "entries": 1}, {"rows": 21}, {"unknown": 1}):
+            journal.append({"event": LEFT, "reply": "reply.refinement", "fields": [], "suppressed": suppressed})
+    assert [row[5] for row in table(site_page(kit, "a"), "left").rows] == [
+        "1 unknown",
+        "21 rows counted in another cluster than their own",
+        "1 row counted in another cluster than their own; 1 entry of centroids with too few values, suppressed",
+    ]
+    assert "Suppressed is what the release rules removed or changed" in table(site_page(kit, "a"), "left").about
 
 
 def test_since_when_counts_from_the_latest_change():

@@ -132,3 +132,22 @@ def test_a_slow_start_of_all_is_no_absence(clock):
     network.answers = dict.fromkeys("abc", SITE_ONLY)
     network.passes(60)
     assert network.gone() == []
+    for name in "abc":  # their processes have begun, and nobody has looked since
+        network.presence.sign(name)
+    assert network.gone() == []
+    network.passes(2, *"abc")  # a look may have begun before the sign
+    assert network.gone() == []
+    network.answers = dict.fromkeys("abc", BOTH)
+    network.passes(1)
+    assert network.gone() == []
+
+
+def test_a_site_that_died_right_after_its_first_sign_is_gone_three_looks_later(clock):
+    network = Network(clock)
+    network.answers["b"] = SITE_ONLY
+    network.passes(5, *"ac")
+    network.presence.sign("b")
+    network.passes(2, *"ac")
+    assert network.gone() == []
+    network.passes(1, *"ac")
+    assert network.gone() == ["b"]

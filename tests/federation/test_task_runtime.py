@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("nvflare")
 
 from intarsia.exceptions import FederationError
+from intarsia.federation.flare.presence import Connection
 from intarsia.federation.flare.task_runtime import is_last
 from intarsia.protocol import phase_of
 from intarsia.runtime.drive import drive
@@ -74,6 +75,30 @@ def test_a_site_that_died_is_not_waited_for_until_the_deadline(monkeypatch):
     assert told["away"] == ["b"]
     assert set(told["seconds_away"]) == {"b"}
     assert told["deadline"] == 60
+
+
+@pytest.mark.parametrize("quorum", [None, 2])
+def test_sites_whose_processes_start_slowly_take_part(quorum):
+    """Three looks found no process of the job; then it asks for its task, and no look came between."""
+    runtime = over_threads(
+        people(),
+        dict.fromkeys(NAMES, 0.05),
+        connections=lambda names: {name: Connection(True, False) for name in names},
+    )
+    for _ in range(3):
+        runtime.presence.look()
+    send = runtime.engine.send
+
+    def fetched(task, fl_ctx, targets):
+        runtime.presence.sign(*targets)
+        send(task, fl_ctx, targets)
+
+    runtime.engine.send = fetched
+    outcome = drive(cases.algorithm(), runtime, quorum=quorum)
+    runtime.engine.join()
+    assert outcome.participants == NAMES
+    assert runtime.reasons == {}
+    assert runtime.presence.in_job == set(NAMES)
 
 
 @pytest.mark.parametrize("labels", [True, False])

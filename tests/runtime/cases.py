@@ -205,14 +205,14 @@ class Engine:
         task.completion_status = task.completion_status or TaskCompletionStatus.OK
 
 
-def over_threads(participants, delays=None, deadline=20, in_job=None):
+def over_threads(participants, delays=None, deadline=20, in_job=None, connections=lambda _: {}):
     from nvflare.apis.signal import Signal
 
     from intarsia.federation.flare.presence import Presence
     from intarsia.federation.flare.task_runtime import FlareRuntime
 
     engine, names = Engine(participants, delays), tuple(one.name for one in participants)
-    presence = Presence(names, lambda _: {})
+    presence = Presence(names, connections)
     presence.begin(names if in_job is None else in_job)
     presence.end()
     abort = Signal()

@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
-from intarsia.exceptions import InputError, LocalAlgorithmError, ProtocolError
+from intarsia.exceptions import InputError, LocalAlgorithmError, ProtocolError, ReleaseError
 from intarsia.participant import Participant
 from intarsia.privacy.pipeline import Pipeline
 from intarsia.protocol import Description, Failure, LocalSummary
@@ -307,10 +307,51 @@ def test_a_latecomer_that_says_less_than_units_need_stays_outside(scale):
     assert any("'d'" in remark for remark in found.remarks)
 
 
-def test_one_refused_and_one_away_is_a_reason_to_wait():
-    def says(n, name, reply):
-        return Failure(error="InputError", message="no") if name == "d" else reply
+def refuses(*names):
+    """What these participants answer instead: a refusal with their name."""
 
+    def says(_n, name, reply):
+        return Failure(error="ReleaseError", message=f"not {name}, without a new form.") if name in names else reply
+
+    return says
+
+
+def test_one_refused_and_one_away_is_a_reason_to_wait_for_the_one_that_is_away():
     with pytest.raises(AbsentError) as error:
-        drive(ALGORITHMS["federated"], Some(people(), lambda n, name: name == "c", says), None, None, 3)
-    assert "c" in error.value.absent
+        drive(ALGORITHMS["federated"], Some(people(), lambda n, name: name == "c", refuses("d")), None, None, 3)
+    assert error.value.absent == ("c",)
+    assert str(error.value) == (
+        "1 of 4 participant(s) did not answer: 'c'. 1 refused or failed: participant 'd': not d, without a new form."
+    )
+
+
+@pytest.mark.parametrize(
+    ("quorum", "refusing", "away"), [(3, "ad", "c"), (2, "acd", "b"), (4, "d", "c"), (4, "d", "abc")]
+)
+def test_a_refusal_is_an_error_at_once_if_the_quorum_is_out_of_reach(quorum, refusing, away, tmp_path):
+    """Nobody waits for those who are away: with them, too, there would be too few."""
+    with (
+        Transcript(tmp_path / "t") as kept,
+        pytest.raises(ReleaseError, match=f"participant '{refusing[0]}': not {refusing[0]}, without") as error,
+    ):
+        drive(
+            ALGORITHMS["federated"],
+            Some(people(), lambda n, name: name in away, refuses(*refusing)),
+            None,
+            kept,
+            quorum,
+        )
+    assert error.value.participant == refusing[0]
+
+
+@pytest.mark.parametrize("away", ["", "d"])
+def test_the_one_that_connects_the_others_refuses(away):
+    """Without anybody silent the refusal is the error; with one, who is waited for, it is named beside it."""
+    chain = people({"a": "wx", "b": "xy", "c": "yz", "d": "xy"} if away else {"a": "wx", "b": "xy", "c": "yz"})
+    with pytest.raises(AbsentError if away else ReleaseError, match="participant 'b': not b") as error:
+        drive(ALGORITHMS["federated"], Some(chain, lambda n, name: name in away, refuses("b")), None, None, 2)
+    if away:
+        assert error.value.absent == ("d",)
+        assert "'d' did not answer, and the others cannot continue alone" in str(error.value)
+    else:
+        assert error.value.participant == "b"

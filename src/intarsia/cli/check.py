@@ -24,7 +24,7 @@ from intarsia.cli.table_options import (
     TableOptions,
     read_config,
 )
-from intarsia.exceptions import InputError, quote
+from intarsia.exceptions import InputError
 
 if TYPE_CHECKING:
     from intarsia.tables.feasibility import Feasibility
@@ -200,8 +200,6 @@ def _lines(report: Feasibility, *, federated: bool) -> list[str]:
         lines.append(
             f"Standard deviations differ by a factor of {high / low:.3g}, from '{smallest}' to '{largest}'; {left}."
         )
-    if federated and report.possible and len(report.participants) >= _FEWEST_OF_A_SUM:
-        lines.append(_about_sums(report))
     if report.row_ids:
         columns = ", ".join(by_column(report.row_ids))
         lines.append(
@@ -242,16 +240,6 @@ def _listed(unusable: Mapping[str, Mapping[str, str]]) -> str:
     shown = by_column(unusable)
     more = f" and {len(shown) - _MOST_UNUSABLE} more" if len(shown) > _MOST_UNUSABLE else ""
     return ", ".join(shown[:_MOST_UNUSABLE]) + more
-
-
-def _about_sums(report: Feasibility) -> str:
-    """Return what secure sums would hide from a coordinator, and what they cannot."""
-    single = sorted(report.single)
-    home = f" in rounds, {quote(single, _MOST_PAIRS)} would stay at home;"
-    return (
-        f"With secure sums, a coordinator would learn totals only;{home if single else ''} first summaries are compared, "
-        "not added up, so that it sees them, and one-shot has no sums."
-    )
 
 
 def by_column(columns: Mapping[str, Sequence[str] | Mapping[str, str]]) -> list[str]:

@@ -9,7 +9,8 @@ from intarsia.cli.console import print_json
 from intarsia.cli.kit_options import Json, Kit, check_certificates, engine, say, tell
 from intarsia.exceptions import FederationError
 
-_FROM_ROWS = ("units", "other_units", "other_levels")  # parts of the report that names and kinds do not tell
+# parts of the report that names and kinds do not tell, and what a study that asks for columns does not have
+_NOT_HERE = ("units", "other_units", "other_levels", "secure_sums")
 
 
 def check(kit: Kit, json: Json = False) -> None:
@@ -34,7 +35,7 @@ def check(kit: Kit, json: Json = False) -> None:
         raise FederationError(f"no participant told its columns. {' '.join(lines)}")
     report = check_feasibility(told.kinds)
     if json:
-        known = {name: part for name, part in as_json(report).items() if name not in _FROM_ROWS}
+        known = {name: part for name, part in as_json(report).items() if name not in _NOT_HERE}
         print_json(known | {"refused": dict(told.refused), "silent": dict(told.silent)})
     else:
         show(report, federated=True)

@@ -144,7 +144,7 @@ def status(
 
 def _say_status(driver: Driver, server: ServerStatus, progress: dict[str, Any]) -> None:
     from intarsia.federation.flare.driver import remedy_for
-    from intarsia.federation.pages import step_of
+    from intarsia.federation.operator_page import step_of
 
     say(f"connected: {', '.join(server.connected) or 'nobody'} ({driver.study.needed} needed)")
     if away := driver.away(server):
@@ -152,7 +152,7 @@ def _say_status(driver: Driver, server: ServerStatus, progress: dict[str, Any]) 
         gone = {name: f" (gone for {seconds[name]:.0f} s)" if name in seconds else "" for name in away}
         say(f"away: {', '.join(f'{name}{gone[name]}' for name in away)}")
         if startable := [name for name in away if name not in progress.get("excluded", ())]:
-            say(f"    {remedy_for(startable)}")
+            say(f"    {remedy_for(startable, is_running=bool(server.jobs))}")
     if excluded := progress.get("excluded"):
         say(f"shut out by the coordinator: {', '.join(excluded)}")
     if progress.get("exchange"):
@@ -161,7 +161,7 @@ def _say_status(driver: Driver, server: ServerStatus, progress: dict[str, Any]) 
         until = f", for {max(left, 0):.0f} s more at most" if waiting and "deadline" in progress else ""
         say(f"running: {step_of(progress)}; waiting for {', '.join(waiting) or 'nobody'}{until}")
     elif server.jobs:
-        say("running: starting")
+        say("running: a job starts or ends")
     elif last := driver.last():
         _say_last(last)
     else:
@@ -169,8 +169,10 @@ def _say_status(driver: Driver, server: ServerStatus, progress: dict[str, Any]) 
 
 
 def _say_last(last: dict[str, str]) -> None:
+    from intarsia.federation.operator_page import about_last
+
     if last:
-        say(f"last run: {last['state']} at {last['at']}: {last['why']}")
+        say(about_last(last))
 
 
 @federation.command()

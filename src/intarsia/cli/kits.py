@@ -215,10 +215,15 @@ def renew(
     engine()
     from intarsia.federation.certificates.authority import renew as renewed
     from intarsia.federation.flare.kit import make_again
-    from intarsia.federation.kit_folder import study_of
+    from intarsia.federation.kit_folder import SERVER, study_of
 
     if lost is not None:
         say(f"{kit} is the new kit of the {lost}, valid until {make_again(kit, lost, authority):%Y-%m-%d}")
+        if lost == SERVER:
+            say(
+                "Nobody is shut out in it: whoever was shut out before can connect as soon as this server starts. "
+                f"So before that: intarsia federation exclude NAME --kit {kit}"
+            )
         return
     say(f"{kit} is valid until {renewed(kit, study_of(kit), authority):%Y-%m-%d}")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from intarsia.exceptions import IntarsiaError
-from intarsia.federation.pages import federation_page
+from intarsia.federation.operator_page import federation_page
 from intarsia.report.status import write_status
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ def excluded_in(kit: Path) -> tuple[str, ...]:
     except (OSError, msgspec.DecodeError, KeyError, RecursionError) as error:
         raise SettingError(
             f"{path} cannot be read ({type(error).__name__}), so nobody knows who is shut out. "
-            f'Hint: {{"{_NAMES}": ["name", …]}}, or remove it to let everybody in.'
+            f'Hint: write {{"{_NAMES}": ["name", …]}} with all their names. Without the file everybody can connect.'
         ) from None
 
 

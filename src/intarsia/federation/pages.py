@@ -1,4 +1,4 @@
-"""Pages for people without a terminal: ``status.html`` in a site's kit, and one about the whole federation.
+"""A page for people without a terminal: ``status.html`` in a site's kit.
 
 A site's page says what was agreed, what left, and what happens now. It is written anew when a request arrives, when a
 message has left, and every :data:`BEAT` seconds while the site runs, from the same journal that the participant keeps. No
@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -23,6 +22,7 @@ from typing import Any
 from intarsia._files import read_toml, write_atomically
 from intarsia.exceptions import IntarsiaError
 from intarsia.federation.kit_folder import study_of
+from intarsia.federation.moments import clock, now
 from intarsia.federation.site_settings import toml_lines
 from intarsia.privacy.journal import AGREED, ASKED, LEFT, REFUSED, Journal
 from intarsia.protocol.catalogue import SUPPRESSED, words_of
@@ -72,7 +72,7 @@ def computing(kit: Path, name: str, request: str | None) -> Iterator[None]:
     """Say on a site's page that a request with this tag is being answered, until it has been."""
     note = kit / _COMPUTING
     if request is not None:
-        entry = {"request": request, "since": _now(), "process": os.getpid()}
+        entry = {"request": request, "since": now(), "process": os.getpid()}
         with suppress(IntarsiaError, OSError):
             note.parent.mkdir(exist_ok=True)
             write_atomically(note, json.dumps(entry).encode(), secret=True)
@@ -108,7 +108,7 @@ class _Heartbeats(logging.Handler):
         """Note a heartbeat that failed."""
         if record.getMessage().startswith(FAILED):
             if self.problem() is None:
-                self._since = _clock(_now())
+                self._since = clock(now())
             self._last = time.monotonic()
 
     def problem(self) -> str | None:
@@ -131,7 +131,7 @@ def site_page(kit: Path, name: str, problem: str | None = None) -> StatusPage:
     request = _being_answered(kit)
     return StatusPage(
         title=f"{name} in the study {study_of(kit).name}",
-        written=_now(),
+        written=now(),
         refresh=_SOON if request or _is_in_run(latest) else _LATER,
         alive=f"A site that runs writes this page every {BEAT:.0f} seconds. If that time is a minute ago, it has stopped.",
         lights=[*([Light(State.BAD, problem)] if problem else ()), *_site_lights(kit, latest, request)],
@@ -191,10 +191,10 @@ def _is_in_run(entries: Sequence[Mapping[str, Any]]) -> bool:
 
 def _site_lights(kit: Path, entries: Sequence[Mapping[str, Any]], request: Mapping[str, Any] | None) -> list[Light]:
     last = entries[-1] if entries else {}
-    event, at = last.get("event"), _clock(last.get("time"))
+    event, at = last.get("event"), clock(last.get("time"))
     if request is not None:
         tag = str(request.get("request"))
-        since, words = _clock(request.get("since")), words_of(tag)
+        since, words = clock(request.get("since")), words_of(tag)
         lights = [Light(State.CAUTION, f"Computing an answer to {tag} since {since}. {words}")]
     elif event == LEFT and last.get("reply") in _LABELLED:
         lights = [Light(State.GOOD, f"The rows were labelled at {at}: labels.csv, which stays here.")]
@@ -219,14 +219,16 @@ def _messages(latest: Sequence[Mapping[str, Any]], n_older: int) -> Listing:
         "What left, the latest first",
         ("time", "message", "content", "fewest rows behind a number", "bytes", "suppressed"),
         [_row(entry) for entry in reversed(latest)],
-        about="Rows and labels never leave. A number with few rows behind it tells more about each of them." + more,
+        about="Rows and labels never leave. A number with few rows behind it tells more about each of them. Suppressed is "
+        "what the release rules removed or changed before a message left, so that no number is about too few rows."
+        + more,
         empty="Nothing left yet.",
         numbers=(3, 4),
     )
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    at, event = _clock(entry.get("time"), day=True), entry.get("event")
+    at, event = clock(entry.get("time"), day=True), entry.get("event")
     if event == REFUSED:
         return at, "refused", f"{entry.get('request')}: {entry.get('why')}", "", "", ""
     if event == AGREED:
@@ -234,11 +236,19 @@ def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
     if event != LEFT:
         return at, str(event), str(entry.get("reason", "")), "", "", ""
     suppressed = _table(entry.get("suppressed"))
-    texts = [f"{n} {SUPPRESSED.get(what, what)}" for what, n in suppressed.items()]
+    texts = [_counted(n, SUPPRESSED.get(what, what)) for what, n in suppressed.items()]
     listed = ", ".join(f"{field['field']} ({field['entries']})" for field in _fields(entry))
     content = f"{words_of(str(entry.get('reply')))} {listed}"
     fewest = _in_words(_fewest(entry))
     return at, str(entry.get("reply")), content, fewest, f"{_number(entry.get('bytes')):,}", "; ".join(texts)
+
+
+def _counted(n: Any, words: str) -> str:
+    """Return a number and what it counts: the first word of ``words``, in the singular for one."""
+    first, space, rest = words.partition(" ")
+    if n == 1:
+        first = f"{first.removesuffix('ies')}y" if first.endswith("ies") else first.removesuffix("s")
+    return f"{n} {first}{space}{rest}"
 
 
 def _fewest(entry: Mapping[str, Any]) -> int | None:
@@ -293,100 +303,3 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(toml_lines(value))
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def federation_page(
-    study: str, status: Mapping[str, Any], since: Mapping[str, str], problem: str | None = None
-) -> StatusPage:
-    """Return the operator's page, from what ``federation status --json`` prints.
-
-    ``since`` says when each participant was first seen connected or away; ``problem``, why the server cannot be asked.
-    """
-    progress, last = _table(status.get("progress")), _table(status.get("last"))
-    lights = [Light(State.BAD, problem)] if problem else []
-    connected, away = list(status.get("connected", ())), list(status.get("away", ()))
-    if away and not problem:
-        needed = f"{status.get('needed')} of {len(connected) + len(away)} are needed"
-        lights.append(Light(State.CAUTION, f"Not connected: {', '.join(away)}. {needed}."))
-    lights.extend(_run_lights(progress, last, is_running=bool(status.get("jobs"))))
-    rows = [(name, "connected", since.get(name, ""), _part(name, progress)) for name in connected]
-    rows += [(name, _absence(name, progress), since.get(name, ""), _part(name, progress)) for name in away]
-    return StatusPage(
-        title=f"The study {study}",
-        written=_now(),
-        refresh=_SOON if status.get("jobs") else _LATER,
-        alive="The command writes it every second. If that time is a minute ago, the command has stopped.",
-        lights=lights,
-        tables=(
-            Listing("who", "Who is connected", ("participant", "site", "since", "in this exchange"), sorted(rows)),
-            Listing(
-                "run",
-                "The run",
-                ("", ""),
-                [(words, str(value)) for words, value in _about_run(progress, last) if value not in (None, "")],
-                empty="Nothing was run with this kit yet.",
-            ),
-        ),
-    )
-
-
-def _run_lights(progress: Mapping[str, Any], last: Mapping[str, Any], *, is_running: bool) -> list[Light]:
-    if progress.get("exchange"):
-        waiting, step = progress.get("waiting") or [], step_of(progress)
-        left = _number(progress.get("deadline")) - float(progress.get("seconds") or 0)
-        until = f", for {max(left, 0):.0f} s more at most" if progress.get("deadline") else ""
-        text = f"{step}: waiting for {', '.join(waiting)}{until}." if waiting else f"{step}: everybody answered."
-        return [Light(State.CAUTION if waiting else State.GOOD, text)]
-    if is_running:
-        return [Light(State.GOOD, "A run is starting.")]
-    state, text = (
-        str(last.get("state", "")),
-        f"The last run: {last.get('state')} at {last.get('at')}. {last.get('why')}",
-    )
-    if not state:
-        return [Light(State.GOOD, "Nothing runs.")]
-    return [
-        Light(State.GOOD if state == "done" else State.CAUTION if state in {"running", "waiting"} else State.BAD, text)
-    ]
-
-
-def step_of(progress: Mapping[str, Any]) -> str:
-    """Return the phase of a run, with the number of its round."""
-    return f"{progress['phase']} {progress['round']}" if progress.get("round") else str(progress["phase"])
-
-
-def _part(name: str, progress: Mapping[str, Any]) -> str:
-    for words, key in (("answered", "answered"), ("is waited for", "waiting"), ("takes no part now", "away")):
-        if name in (progress.get(key) or ()):
-            return words
-    return ""
-
-
-def _absence(name: str, progress: Mapping[str, Any]) -> str:
-    return "shut out by the coordinator" if name in (progress.get("excluded") or ()) else "not connected"
-
-
-def _about_run(progress: Mapping[str, Any], last: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    running = bool(progress.get("exchange"))
-    return [
-        ("exchange", progress.get("exchange") or None),
-        ("step", step_of(progress) if running else None),
-        ("seconds in this exchange", progress.get("seconds") if running else None),
-        ("deadline of an exchange, in seconds", progress.get("deadline") if running else None),
-        ("last state", last.get("state")),
-        ("since", last.get("at")),
-        ("why", last.get("why")),
-    ]
-
-
-def _now() -> str:
-    return datetime.now(UTC).astimezone().isoformat(timespec="seconds")
-
-
-def _clock(time: Any, *, day: bool = False) -> str:
-    """Return a time of the journal in this machine's time zone."""
-    try:
-        moment = datetime.fromisoformat(str(time)).astimezone()
-    except (ValueError, OverflowError):
-        return "?"
-    return moment.strftime("%Y-%m-%d %H:%M:%S" if day else "%H:%M:%S")

@@ -26,8 +26,9 @@ class Admission:
     limits the number of different requests by its own policy. Requests are counted over restarts and over jobs that run at
     the same time, and before they are answered. The same request is counted once.
 
-    A study that may be repeated has several runs, which ``run`` names; each place is then taken once in each run. With
-    ``max_rounds_per``, requests of earlier periods count towards the cap over all periods only.
+    A study that may be repeated has several runs, which ``run`` names; each place is then taken once in each run, and the
+    same request is counted once in each run: the table may have changed between two. With ``max_rounds_per``, requests of
+    earlier periods count towards the cap over all periods only.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Admission:
         if journal is None:
             return
         self._run = _RunSoFar()
-        repeats = self._terms is not None and self._terms.previous
+        asked: set[str] = set()
         entries = list(journal.entries())
         times = _never_back(time_of(entry.get("time")) for entry in entries)
         self._begin_period([time for time in times if time is not None])
@@ -93,13 +94,27 @@ class Admission:
             event, digest = entry.get("event"), str(entry.get("digest"))
             if event == AGREED:  # consent was given anew: a new run may begin
                 self._run = _RunSoFar()
-            if event == ASKED and (not repeats or entry.get("run", "") == self._name):
+            run = str(entry.get("run", ""))
+            if event == ASKED and (not self._repeats or run == self._name):
                 self._run.add(entry.get("place"), digest, entry.get("shared", {}))
-            if event == ASKED or (event == LEFT and entry.get("reply") != tag_of(Failure)):
-                tag, n_sets = str(entry.get("request")), entry.get("sets", 1)
-                self._ever.add(tag, digest, n_sets)
+            if event == ASKED:
+                asked.add(digest)
+            # a line about a reply names no run: with several, it counts only if the line about its request is lost
+            is_reply = event == LEFT and entry.get("reply") != tag_of(Failure)
+            if event == ASKED or (is_reply and not (self._repeats and digest in asked)):
+                tag, key, n_sets = str(entry.get("request")), self._key(digest, run), entry.get("sets", 1)
+                self._ever.add(tag, key, n_sets)
                 if self._is_now(time):
-                    self._asked.add(tag, digest, n_sets)
+                    self._asked.add(tag, key, n_sets)
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether the study may be repeated."""
+        return self._terms is not None and self._terms.previous
+
+    def _key(self, digest: str, run: str) -> str:
+        """Return what a request is counted by: two runs of a study count the same request twice."""
+        return f"{run}:{digest}" if self._repeats else digest
 
     def _begin_period(self, times: Sequence[datetime]) -> None:
         """Forget what was asked in an earlier period. A clock that was set back stays in the latest period there was."""
@@ -128,22 +143,23 @@ class Admission:
         raise ReleaseError(why)
 
     def _count(self, request: Request, journal: LockedJournal | None) -> None:
-        """Count a request, unless the same was asked before."""
+        """Count a request, unless the same was asked before; in a study that may be repeated, in this run."""
         tag, digest, terms = tag_of(request), digest_of(request), self._terms
+        key = self._key(digest, self._name)
         place, shared = (None, {}) if terms is None else (request.place(terms), dict(request.shared(terms)))
         if journal is None:
             self._begin_period([])
-        if self._ever.knows(tag, digest) and self._run.knows(place, digest):
+        if self._ever.knows(tag, key) and self._run.knows(place, digest):
             return
-        if not self._ever.knows(tag, digest) and self._policy.max_rounds is not None:
+        if not self._ever.knows(tag, key) and self._policy.max_rounds is not None:
             self._check_number(request, self._policy.max_rounds)
         for asked in (self._asked, self._ever):
-            asked.add(tag, digest, request.n_sets)
+            asked.add(tag, key, request.n_sets)
         self._run.add(place, digest, shared)
         if journal is not None:
             entry = {"event": ASKED, "request": tag, "digest": digest, "sets": request.n_sets}
             if terms is not None:
-                entry |= {"place": place, "shared": shared} | ({"run": self._name} if terms.previous else {})
+                entry |= {"place": place, "shared": shared} | ({"run": self._name} if self._repeats else {})
             journal.append(entry)
 
     def _check_number(self, request: Request, max_rounds: int) -> None:
@@ -152,12 +168,13 @@ class Admission:
         hint = "max_rounds" if length is None else f"max_rounds, or wait for the next {length}"
         self._check_limit(request, self._asked, max_rounds, when, hint)
         if length is not None:
-            self._check_limit(
-                request, self._ever, in_all, "in this study, in all periods together", "max_rounds_in_all"
-            )
+            when = "in this study, in all periods together"
+            self._check_limit(request, self._ever, in_all, when, "max_rounds_in_all", fewest=0)
 
-    def _check_limit(self, request: Request, asked: _Asked, max_rounds: int, when: str, hint: str) -> None:
-        """Raise a ReleaseError if there were as many requests of this kind as a limit allows."""
+    def _check_limit(
+        self, request: Request, asked: _Asked, max_rounds: int, when: str, hint: str, fewest: int = _FEWEST_REQUESTS
+    ) -> None:
+        """Raise a ReleaseError if as many requests of this kind were answered as a limit allows: at least ``fewest``."""
         tag = tag_of(request)
         trials = max(max_rounds // 2, _FEWEST_REQUESTS)  # each contains as many sums as several rounds
         if request.n_sets > 1 and len(asked.trials) >= trials:
@@ -165,7 +182,7 @@ class Admission:
                 f"{trials} rounds with several sets of centroids were answered {when}, as many as the release "
                 f"policy of this participant allows: half of all rounds. Hint: {hint}, or n_rivals=0."
             )
-        most = max_rounds if request.is_round else max(max_rounds, _FEWEST_REQUESTS)
+        most = max_rounds if request.is_round else max(max_rounds, fewest)
         if asked.number(tag) >= most:
             kind = "rounds" if request.is_round else f"requests {tag}"
             raise ReleaseError(

@@ -42,12 +42,13 @@ class ReleasePolicy:
         Whether covariances with more parameters than 0.33 × points may leave; otherwise they are simplified.
     max_rounds : int or None
         The largest number of rounds that are answered in one study; None for any number. The same limit, but at least 5,
-        applies to different requests for local clusters and for labels.
+        applies to different requests for local clusters and for labels. In a study that is repeated, the same request counts
+        once in each run.
     max_rounds_per : {"day", "week", "month", "quarter", "year"} or None
         The calendar period (UTC) in which ``max_rounds`` rounds are answered, for studies that are repeated. None: in all
         runs of a study together.
     max_rounds_in_all : int
-        With ``max_rounds_per``: the largest number of rounds over all periods.
+        With ``max_rounds_per``: the largest number of rounds over all periods, and of requests of each other kind.
     max_rivals : int
         The largest number of alternative sets of centroids that one round may ask about; 0 refuses them.
     allow_crosswise : bool

@@ -40,6 +40,7 @@ SUPPRESSED = {
     "levels": "levels that too few rows have, treated as missing values",
     "clusters": "clusters with too few rows, merged or suppressed",
     "entries": "entries of centroids with too few values, suppressed",
+    "rows": "rows counted in another cluster than their own",
 }
 """What a release policy may suppress, in words."""
 

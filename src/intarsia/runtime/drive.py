@@ -5,7 +5,7 @@ Only this loop calls the watcher, writes and reads the transcript, and decides w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -46,7 +46,8 @@ def drive(
     Raises
     ------
     AbsentError
-        Fewer participants answered than the quorum, or those who did cannot continue without the others.
+        Fewer participants answered than the quorum, or those who did cannot continue without the others. If so many
+        refused that the others could not reach the quorum, the first refusal is raised instead.
     """
     names = runtime.participants()
     check_unique(names)
@@ -134,14 +135,12 @@ class _Run:
         usable = {name: reply for name, reply in replies.items() if not isinstance(reply, Failure)}
         refused = {name: self.error_of(name, reply) for name, reply in replies.items() if isinstance(reply, Failure)}
         while True:
-            absent = [name for name in step.requests if name not in usable]
-            silent = [name for name in absent if name not in refused]
+            silent = [name for name in step.requests if name not in usable and name not in refused]
             if not self.is_enough(step, usable):
-                if refused and (self.quorum is None or not silent):
-                    raise next(iter(refused.values()))
-                raise AbsentError(
-                    f"{len(absent)} of {len(step.requests)} participant(s) did not answer: {quote(absent)}.", absent
-                )
+                if refused and not (self.quorum is not None and silent and self.is_enough(step, {*usable, *silent})):
+                    raise next(iter(refused.values()))  # no return of a silent one would help
+                text = f"{len(silent)} of {len(step.requests)} participant(s) did not answer: {quote(silent)}."
+                raise AbsentError(text + _in_words(refused), silent)
             try:
                 following = self.algorithm.advance(step.state, usable)
             except IntarsiaError as error:
@@ -149,16 +148,18 @@ class _Run:
                 if error.participant in usable and not linked:
                     refused[error.participant] = error
                     del usable[error.participant]
-                elif absent:
-                    text = f"{quote(absent)} did not answer, and the others cannot continue alone: {error}"
-                    raise AbsentError(text, absent) from error
+                elif silent:
+                    text = f"{quote(silent)} did not answer, and the others cannot continue alone: {error}"
+                    raise AbsentError(text + _in_words(refused), silent) from error
+                elif refused:
+                    raise next(iter(refused.values())) from error
                 else:
                     raise
             else:
                 reasons = {name: f"{name!r} was excluded from an exchange: {error}" for name, error in refused.items()}
                 return _Advanced(following, tuple(usable), reasons)
 
-    def is_enough(self, step: Step, usable: Mapping[str, Reply]) -> bool:
+    def is_enough(self, step: Step, usable: Container[str]) -> bool:
         """Whether the quorum answered what is asked now. What latecomers are asked does not count."""
         if self.quorum is None:
             return all(name in usable for name in step.requests)
@@ -174,6 +175,12 @@ class _Run:
         error = about(name, exception_of(Failure(error=failure.error, message=text)))
         error.__cause__ = self.runtime.cause_of(name)
         return error
+
+
+def _in_words(refused: Mapping[str, IntarsiaError]) -> str:
+    """Why participants that answered are not counted, as a sentence to append; empty if there are none."""
+    reasons = " ".join(f"{str(error).rstrip('.')}." for error in refused.values())
+    return f" {len(refused)} refused or failed: {reasons}" if refused else ""
 
 
 def _phase(step: Step) -> str:

@@ -44,6 +44,7 @@ from intarsia.federation.flare.session import (
 )
 from intarsia.federation.kit_folder import study_of
 from intarsia.federation.study_file import Study
+from intarsia.protocol import AskColumns, phase_of
 
 _POLL_EVERY = 0.5  # seconds
 _MAX_FRUITLESS = 4  # jobs in a row that brought no reply
@@ -160,6 +161,8 @@ class Driver:
             if not ended.done:
                 raise FederationError(f"{ended.message} Hint: the same command asks again.")
             told = msgspec.json.decode(path.read_bytes(), type=ColumnsTold)
+        n_answered = len(told.kinds) + len(told.refused)
+        self._say(f"{phase_of(AskColumns())}: {n_answered} of {len(present)} answered{_away(away)}")
         return ColumnsTold(told.kinds, told.refused, dict.fromkeys(away, "not connected") | dict(told.silent))
 
     def fetch(self, target: Path, patience: float = 20.0) -> None:
@@ -307,7 +310,7 @@ class Driver:
         self._note("failed", str(error))
         if ended.participant is None:
             raise error
-        raise type(error)(f"{error} Hint: mend it there, or go on without it: --without {ended.participant}")
+        raise type(error)(f"{error} Hint: correct it at that site, or go on without it: --without {ended.participant}")
 
     def _pause(self, why: str) -> NoReturn:
         self._note("paused", why)
@@ -323,7 +326,7 @@ class Driver:
         phase, answered, waiting = progress["phase"], progress["answered"], progress["waiting"]
         step = f"{phase} {progress['round']}" if progress.get("round") else str(phase)
         whom = f", waiting for {', '.join(waiting)}" if answered and waiting else ""
-        away = f"; away: {', '.join(progress['away'])}" if progress["away"] else ""
+        away = _away(progress["away"])
         text = f"{step}: {len(answered)} of {len(answered) + len(waiting)} answered{whom}"
         until = (
             f" until {_clock(progress['deadline'] - progress['seconds'])}" if whom and "deadline" in progress else ""
@@ -339,10 +342,21 @@ class Driver:
         return new
 
 
-def remedy_for(away: Sequence[str]) -> str:
-    """Return what to do about participants whose sites are not connected."""
+def remedy_for(away: Sequence[str], *, is_running: bool = True) -> str:
+    """Return what to do about participants whose sites are not connected.
+
+    Only a job tells who is shut out, so that without one (``is_running``) this may be the reason.
+    """
     without = " ".join(f"--without {name}" for name in away)
-    return f"→ start the site there (intarsia participant serve), or stop this run and use {without}"
+    start = "→ start the site there (intarsia participant serve)"
+    if is_running:
+        return f"{start}, or stop this run and use {without}"
+    return f"{start}, or run with {without}. A site that was shut out needs intarsia federation admit, on the server"
+
+
+def _away(names: Sequence[str]) -> str:
+    """Return who is away, to be appended to a line about progress."""
+    return f"; away: {', '.join(names)}" if names else ""
 
 
 def _clock(seconds: float = 0.0) -> str:

@@ -65,8 +65,14 @@ class Presence:
         self._ended.set()
 
     def sign(self, name: str) -> None:
-        """Note a sign of life: a site has asked for a task or sent a heartbeat."""
+        """Note a sign of life: a site has asked for a task or sent a heartbeat.
+
+        While its process starts it has no connection, which is no absence. Its first sign came over a connection that the
+        next look finds.
+        """
         now = time.monotonic()
+        if name not in self._started:
+            self._absences[name, "job"] = 0
         self._signs[name] = self._heard[name] = now
         self._started.setdefault(name, now)
 
