@@ -70,10 +70,10 @@ def test_what_is_open_is_a_no_with_the_option_to_give_in_check_and_in_fit(folder
     (folder / "b.csv").write_text("x,y\n" + "".join(f"{k / 7},{k * k}\n" for k in range(1, 40)))
     told = inside("check", "a.csv", "b.csv", where=folder, rc=3).stdout.replace("\n", " ")
     assert "1,234 may be 1.234 or 1234, and the cells do not decide: x (a:" in told
-    assert "--decimal a=, or --decimal a=." in " ".join(told.split())
+    assert "--decimal 'a=,' (1.234) or --decimal 'a=.' (1234)" in " ".join(told.split())
     assert "No, not yet: 'a' would lose numbers, those of 'x'." in " ".join(told.split())
     refused = inside("fit", "a.csv", "b.csv", "-k", 2, where=folder, rc=1).stderr
-    assert "--decimal a=, or --decimal a=." in " ".join(refused.split())
+    assert "--decimal 'a=,' (1.234) or --decimal 'a=.' (1234)" in " ".join(refused.split())
     for sign, most in ((",", 10.0), (".", 9999.0)):
         done = inside("check", "a.csv", "b.csv", "--decimal", f"a={sign}", "--json", where=folder)
         assert json.loads(done.stdout)["possible"]
