@@ -30,7 +30,8 @@ from generate_series(1, {rows}) g""",
     "wide": """select g as id, md5(g::text) || md5((g + 1)::text) as patient,
   md5((g * 7)::text) || ' ' || md5(g::text) as note, (random() * 300)::numeric as crp,
   (random() * 20)::numeric as hb, (random() * 1e6)::numeric as cells, (random() * 9)::numeric(12, 6) as k, random() as ratio,
-  random() * 1e6 as dose, timestamptz '2015-01-01' + g * interval '1 minute' as at, date '2015-01-01' + g % 3000 as seen, g % 2 = 0 as treated
+  random() * 1e6 as dose, timestamptz '2015-01-01' + g * interval '1 minute' as at,
+  date '2015-01-01' + g % 3000 as seen, g % 2 = 0 as treated
 from generate_series(1, {rows}) g""",
 }
 

@@ -219,8 +219,8 @@ def test_an_error_in_the_middle_is_all_that_is_printed(db, tmp_path):
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "Error: reading rows failed: the query divides by zero (DataError, SQLSTATE 22012). Hint: try the query in psql; its "
-        "messages are not shown here, because they quote rows.\n"
+        "Error: reading rows failed: the query divides by zero (DataError, SQLSTATE 22012). Hint: try the query in psql; "
+        "its messages are not shown here, because they quote rows.\n"
     )
     assert nothing_is_left(tmp_path)
 
