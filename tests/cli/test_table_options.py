@@ -181,3 +181,19 @@ def test_a_large_csv_file_is_read_in_batches_and_gives_the_result_of_the_same_ro
     assert parquet.read_text() == text.read_text()
     assert parquet.read_text().splitlines()[8].startswith("00007,")
     assert (tmp_path / "p/centroids.csv").read_text() == (tmp_path / "c/centroids.csv").read_text()
+
+
+def test_hints_on_the_command_line_name_its_options_and_what_the_column_needs(folder):
+    rows = "".join(f"{k}.5;{k},5;{k % 3}\n" if k % 2 else f"{k}.5;{k}.5;{k % 3}\n" for k in range(40))
+    (folder / "mixed.csv").write_text("x;y;z\n" + rows)
+    said = inside("fit", "mixed.csv", "-k", 2, where=folder, rc=1).stderr
+    assert "write all numbers of the column with the same decimal sign" in said
+    (folder / "unit.csv").write_text("x;y\n" + "".join(f"{k}.5;{k}.5 mg\n" for k in range(40)))
+    said += inside("fit", "unit.csv", "-k", 2, where=folder, rc=1).stderr
+    assert "write a number, or leave the cell blank" in said
+    assert not any(word in said for word in ("pandas", "scan_csv", "drop ids"))
+    (folder / "wide.csv").write_text("x,y,z\n" + "".join(f"{k},{k % 7},{k * k * 900}\n" for k in range(40)))
+    said = inside("fit", "wide.csv", "-k", 2, "--scale", "none", where=folder).stderr
+    assert "Hint: --scale standard if units differ." in said
+    said = inside("participant", "preview", "--table", "mixed.csv", where=folder, rc=1).stderr
+    assert "column(s) of 'mixed'" in said

@@ -21,6 +21,12 @@ from intarsia.tables.number_texts import are_numbers, is_number
 DATES = "dates"  # stored as text
 CONTRADICTION = "numbers with decimal commas and numbers with decimal points"
 OPTION = "--decimal"  # in the reason of a column of numbers that can be read in two ways
+IN_PYTHON = (  # parts of hints that the command line does not show
+    ", in Python scan_csv(path, decimal=',')",
+    "; in Python, make a small table's column a pandas or polars categorical",
+    ". In pandas, read_csv(..., decimal=',', na_values=[...]) reads such cells, and codes can be a categorical",
+    ", or by subtraction in Python",
+)
 MOST_LEVELS = 50  # a column with more is free text or an id
 _TOO_LONG = f"texts of more than {MOST_LETTERS} letters"
 _TYPE_WORDS = {
@@ -203,20 +209,18 @@ def _hints(reasons: Mapping[str, Mapping[str, str]]) -> list[str]:
     others = [kind for kind in kinds if "number" not in kind]
     hints = ["drop ids and free text"] if others else []
     if doubts:
-        hints.append("say how numbers are written: --decimal as above, in Python scan_csv(path, decimal=',')")
+        hints.append(f"say how numbers are written: --decimal as above{IN_PYTHON[0]}")
     if any("different" in kind for kind in others):
-        hints.append("join rare levels; in Python, make a small table's column a pandas or polars categorical")
+        hints.append(f"join rare levels{IN_PYTHON[1]}")
     if any(kind == CONTRADICTION for kind in kinds):
         hints.append("write all numbers of the column with the same decimal sign")
     if any("number" in kind and kind != CONTRADICTION for kind in kinds):
         hints.append(
             "correct the cells that are no numbers, such as <5, 12 mg or n/a: write a number, or leave the cell blank if "
-            "the value is missing; or exclude the column (-x). In pandas, read_csv(..., decimal=',', na_values=[...]) reads "
-            "such cells, and codes can be a categorical"
+            f"the value is missing; or exclude the column (-x){IN_PYTHON[2]}"
         )
     if any(kind.startswith(("date", "time", "duration", "period")) for kind in kinds):
         hints.append(
-            "dates become days since a fixed day with --dates COLUMN=2000-01-01, or by subtraction in Python; or leave them "
-            "out"
+            f"dates become days since a fixed day with --dates COLUMN=2000-01-01{IN_PYTHON[3]}; or leave them out"
         )
     return hints
