@@ -43,8 +43,10 @@ def write_atomically(
 def _replace(target: Path, content: bytes | Iterable[bytes] | Callable[[IO[bytes]], None], *, secret: bool) -> None:
     if target.exists() and not target.is_file():
         raise OutputError(f"{target} already exists and is not a file.")
-    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY.rstrip("*"), dir=target.parent)  # mode 600
+    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY.rstrip("*"), dir=target.parent)
     try:
+        if hasattr(os, "fchmod"):
+            os.fchmod(handle, 0o600)  # also under a umask that takes away the owner's permissions
         with os.fdopen(handle, "wb") as file:
             if callable(content):
                 content(file)

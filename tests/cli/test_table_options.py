@@ -70,10 +70,10 @@ def test_what_is_open_is_a_no_with_the_option_to_give_in_check_and_in_fit(folder
     (folder / "b.csv").write_text("x,y\n" + "".join(f"{k / 7},{k * k}\n" for k in range(1, 40)))
     told = inside("check", "a.csv", "b.csv", where=folder, rc=3).stdout.replace("\n", " ")
     assert "1,234 may be 1.234 or 1234, and the cells do not decide: x (a:" in told
-    assert "--decimal a=, or --decimal a=." in " ".join(told.split())
+    assert "--decimal 'a=,' (1.234) or --decimal 'a=.' (1234)" in " ".join(told.split())
     assert "No, not yet: 'a' would lose numbers, those of 'x'." in " ".join(told.split())
     refused = inside("fit", "a.csv", "b.csv", "-k", 2, where=folder, rc=1).stderr
-    assert "--decimal a=, or --decimal a=." in " ".join(refused.split())
+    assert "--decimal 'a=,' (1.234) or --decimal 'a=.' (1234)" in " ".join(refused.split())
     for sign, most in ((",", 10.0), (".", 9999.0)):
         done = inside("check", "a.csv", "b.csv", "--decimal", f"a={sign}", "--json", where=folder)
         assert json.loads(done.stdout)["possible"]
@@ -181,3 +181,19 @@ def test_a_large_csv_file_is_read_in_batches_and_gives_the_result_of_the_same_ro
     assert parquet.read_text() == text.read_text()
     assert parquet.read_text().splitlines()[8].startswith("00007,")
     assert (tmp_path / "p/centroids.csv").read_text() == (tmp_path / "c/centroids.csv").read_text()
+
+
+def test_hints_on_the_command_line_name_its_options_and_what_the_column_needs(folder):
+    rows = "".join(f"{k}.5;{k},5;{k % 3}\n" if k % 2 else f"{k}.5;{k}.5;{k % 3}\n" for k in range(40))
+    (folder / "mixed.csv").write_text("x;y;z\n" + rows)
+    said = inside("fit", "mixed.csv", "-k", 2, where=folder, rc=1).stderr
+    assert "write all numbers of the column with the same decimal sign" in said
+    (folder / "unit.csv").write_text("x;y\n" + "".join(f"{k}.5;{k}.5 mg\n" for k in range(40)))
+    said += inside("fit", "unit.csv", "-k", 2, where=folder, rc=1).stderr
+    assert "write a number, or leave the cell blank" in said
+    assert not any(word in said for word in ("pandas", "scan_csv", "drop ids"))
+    (folder / "wide.csv").write_text("x,y,z\n" + "".join(f"{k},{k % 7},{k * k * 900}\n" for k in range(40)))
+    said = inside("fit", "wide.csv", "-k", 2, "--scale", "none", where=folder).stderr
+    assert "Hint: --scale standard if units differ." in said
+    said = inside("participant", "preview", "--table", "mixed.csv", where=folder, rc=1).stderr
+    assert "column(s) of 'mixed'" in said

@@ -124,6 +124,17 @@ def test_consent_to_something_else_does_not_count_and_what_differs_is_named(kit,
     assert not (kit / "consent.toml").exists()
 
 
+def test_a_term_that_was_not_there_before_is_a_difference_and_the_file_is_a_form(kit, intarsia):
+    pl.read_csv(kit / "data.csv").write_parquet(kit / "data.parquet")
+    intarsia("preview", "--table", kit / "data.parquet", "--form", kit / "form.toml")
+    fill_in(kit / "form.toml")
+    (kit / "data.csv").write_text((kit / "data.csv").read_text().replace(",", ";"))
+    (kit / "data.csv").write_text((kit / "data.csv").read_text() + ";;\n")
+    said = intarsia("serve", "--table", kit / "data.csv", "--consent", kit / "form.toml", rc=1)
+    assert "is consent to other terms" in said
+    assert "reading: agreed nothing, now 'separated by semicolons; without 1 blank row at the end'" in said
+
+
 @pytest.mark.parametrize("text", ["", "agreed_by = 'x'\non = 2026-11-15\nstudy = 'heart'", "x", "agreed_by = 3"])
 def test_a_file_that_is_no_form_is_refused(text, kit, intarsia):
     (kit / "form.toml").write_text(text)

@@ -121,6 +121,7 @@ def test_a_name_without_an_address_is_named(make_kit):
     assert faults(findings) == {"server name"}
     assert "'no-such-host.invalid'" in the(findings, "server name").seen
     assert "hosts file" in the(findings, "server name").remedy
+    assert the(findings, "TLS").seen == "not examined: the server cannot be reached"
     assert the(findings, "TLS").state is State.SKIPPED
 
 
@@ -191,6 +192,28 @@ def test_an_expired_certificate_is_named(make_kit, listener):
     soon = examine(kit)
     assert not faults(soon)
     assert the(soon, "certificate").state is State.WARNING
+
+
+@pytest.mark.parametrize("name", ["client.crt", "rootCA.pem"])
+def test_a_certificate_that_was_cut_off_is_named_by_its_path_and_nothing_else_is_lost(make_kit, listener, name):
+    kit = make_kit(listener.port)
+    path = kit / "startup" / name
+    path.write_bytes(path.read_bytes()[:200])
+    findings = examine(kit)
+    assert faults(findings) == {"certificate"}
+    assert f"{path} is not a valid certificate" in the(findings, "certificate").seen
+    assert "Restore the kit" in the(findings, "certificate").remedy
+    assert the(findings, "table").state is State.FINE
+    assert the(findings, "TLS").seen == "not examined: the certificates of this kit cannot be used"
+
+
+def test_a_column_of_numbers_as_text_is_a_fault_since_serve_refuses_it(make_kit, listener, tmp_path):
+    kit = make_kit(listener.port)
+    rows = "".join(f"{k},{k * k % 17},{k / 10} mg/l\n" for k in range(40))
+    (tmp_path / "data.csv").write_text("x,y,crp\n" + rows)
+    findings = examine(kit)
+    assert faults(findings) == {"table"}
+    assert "crp (numbers stored as text" in the(findings, "table").seen
 
 
 def test_a_key_of_another_certificate_is_named(make_kit, listener, authority):

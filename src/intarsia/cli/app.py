@@ -7,6 +7,7 @@ Commands import what they need when they run, so that --help and the completion 
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except IntarsiaError as error:
         if debug:
             raise
-        _print("Error:", "bold red", str(error))
+        _print("Error:", "bold red", as_typed(str(error)))
         sys.exit(1)
     except OSError as error:
         if debug or error.filename is None:
@@ -94,7 +95,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _show(message: Warning | str, *_: object) -> None:
-    _print("Note:", "bold yellow", str(message))
+    _print("Note:", "bold yellow", as_typed(str(message)))
+
+
+def as_typed(message: str) -> str:
+    """Return a message with the options of the command line in place of Python's arguments.
+
+    >>> as_typed("Hint: scale='standard' if units differ.")
+    'Hint: --scale standard if units differ.'
+    """
+    from intarsia.tables.categories import IN_PYTHON
+
+    for part in IN_PYTHON:
+        message = message.replace(part, "")
+    return re.sub(r"\b(scale|missing)='(\w+)'", r"--\1 \2", message)
 
 
 def _print(kind: str, style: str, message: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from intarsia.cli.console import print_json
-from intarsia.cli.interrupts import uninterrupted, written
+from intarsia.cli.interrupts import terminable, uninterrupted, written
 from intarsia.cli.kit_options import Json, say, tell
 from intarsia.exceptions import SettingError
 
@@ -26,6 +27,8 @@ def extract(
 
     Example: [bold]intarsia participant extract --query cohort.sql --database postgresql://me@db/clinic -o cohort.parquet[/]
     """
+    # before pyarrow is imported, whose own pools keep some 30 MB that they do not use
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from intarsia.tables.extract import write_extract
     from intarsia.tables.parquet import SUFFIXES
 
@@ -33,7 +36,8 @@ def extract(
         raise SettingError(f"{output} must end with .parquet.")
     if (output.exists() or output.is_symlink()) and not force:
         raise SettingError(f"{output} already exists. Hint: another --output, or --force to replace it.")
-    result = write_extract(query, database, output)
+    with terminable():
+        result = write_extract(query, database, output)
     with uninterrupted():
         written(output)
     if json:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from intarsia.federation.site_settings import LocalSettings
     from intarsia.federation.study_file import Study
 
-NAME = "you"
-
 participant = typer.Typer(
     name="participant",
     no_args_is_help=True,
@@ -62,7 +60,7 @@ def preview(
     Example: [bold]intarsia participant preview --table data.csv[/]
     """
     settings = options.settings(kit)
-    study, name = _study_for(kit, clusters, one_shot=one_shot)
+    study, name = _study_for(kit, settings.table, clusters, one_shot=one_shot)
     seen = _preview(settings, study, name, agreed_keys(kit, options.keys))
     if json:
         print_json(seen.messages)
@@ -152,14 +150,17 @@ participant.command()(label)
 participant.command()(extract)
 
 
-def _study_for(kit: Path | None, clusters: int | None = None, *, one_shot: bool = False) -> tuple[Study, str]:
+def _study_for(
+    kit: Path | None, table: str = "", clusters: int | None = None, *, one_shot: bool = False
+) -> tuple[Study, str]:
+    """Return the study of a kit, and whose kit it is; without a kit, a study with others of whoever has the table."""
     from intarsia.federation.kit_folder import name_of, study_of
     from intarsia.federation.study_file import Study
 
     if kit is not None:
         return study_of(kit), name_of(kit)
-    method = "one_shot" if one_shot else "federated"
-    return Study("preview", (NAME, "others"), method, "auto" if clusters is None else clusters), NAME
+    method, name = "one_shot" if one_shot else "federated", Path(table).stem
+    return Study("preview", (name, f"not {name}"), method, "auto" if clusters is None else clusters), name
 
 
 def _preview(settings: LocalSettings, study: Study, name: str, keys: Mapping[str, str] | None) -> Preview:

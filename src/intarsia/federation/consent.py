@@ -47,6 +47,7 @@ _TERMS = (
     "privacy",  # only in a private study
     "keys",  # only in a study with secure sums
 )
+_OPTIONAL = ("reading", "extract", "joins", "privacy", "keys")
 _WITH_WORDS = ("requests", "privacy", "keys")
 _LATER_PHASES = {"federated": ("refine", "label"), "one_shot": ("label",)}  # a preview ends before them
 
@@ -232,7 +233,7 @@ def check_form(path: Path, terms: Mapping[str, Any]) -> str:
     """Return the text of a completed form for these terms, or raise an error that names what is missing or different."""
     form = read_toml(path)
     hint = "Hint: intarsia participant preview --kit … --table … --form consent.toml writes a new form."
-    if absent := [name for name in (BY, ON, *_TERMS) if name not in form and (name in {BY, ON} or name in terms)]:
+    if absent := [name for name in (BY, ON, *_TERMS) if name not in form and name not in _OPTIONAL]:
         raise SettingError(f"{path} is not a consent form: missing {quote(absent, 20)}. {hint}")
     if empty := [name for name in (BY, ON) if not _is_completed(form[name])]:
         raise SettingError(f"{path} is not completed: {quote(empty)} must be filled in.")
@@ -271,7 +272,12 @@ def _differences(form: Mapping[str, Any], terms: Mapping[str, Any]) -> Iterable[
             if removed := [entry for entry in agreed if entry not in now]:
                 yield f"{name}: removed {quote(removed, 20)}"
         elif agreed != now:
-            yield f"{name}: agreed {agreed!r}, now {now!r}"
+            yield f"{name}: agreed {_words(agreed)}, now {_words(now)}"
+
+
+def _words(term: Any) -> str:
+    """Return a term in words; of a table, its names."""
+    return "nothing" if term is None else quote(term) if isinstance(term, dict) else repr(term)
 
 
 def _shown(table: Mapping[str, Any], key: str) -> str:

@@ -16,9 +16,17 @@ from intarsia.core.types import IntArray
 from intarsia.exceptions import NonNumericError, quote
 from intarsia.tables.date_texts import look_like_dates
 from intarsia.tables.names import MOST_LETTERS, is_valid_text
+from intarsia.tables.number_texts import are_numbers, is_number
 
 DATES = "dates"  # stored as text
+CONTRADICTION = "numbers with decimal commas and numbers with decimal points"
 OPTION = "--decimal"  # in the reason of a column of numbers that can be read in two ways
+IN_PYTHON = (  # parts of hints that the command line does not show
+    ", in Python scan_csv(path, decimal=',')",
+    "; in Python, make a small table's column a pandas or polars categorical",
+    ". In pandas, read_csv(..., decimal=',', na_values=[...]) reads such cells, and codes can be a categorical",
+    ", or by subtraction in Python",
+)
 MOST_LEVELS = 50  # a column with more is free text or an id
 _TOO_LONG = f"texts of more than {MOST_LETTERS} letters"
 _TYPE_WORDS = {
@@ -111,9 +119,9 @@ def why_not_levels(counts: Mapping[str, int], *, texts: bool) -> str | None:
     if any(len(level) > MOST_LETTERS for level in counts):
         return _TOO_LONG
     if texts and n_filled:
-        other = {level for level in counts if not _looks_like_a_number(level)}
+        other = {level for level in counts if not is_number(level)}
         n_numbers = sum(n for level, n in counts.items() if level not in other)
-        if 2 * n_numbers > n_filled:
+        if 2 * n_numbers > n_filled or are_numbers(counts):
             return "numbers stored as text" + (f", with {len(other)} other text(s) among them" if other else "")
     reason = None
     if len(counts) > MOST_LEVELS:
@@ -167,14 +175,6 @@ def _cells(column: Any) -> tuple[list[Any] | None, bool]:
     return [None if is_blank(cell) else cell for cell in column], declared
 
 
-def _looks_like_a_number(text: str) -> bool:
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return True
-
-
 def _type_name(column: Any) -> str:
     """Return the bare name of a column's type, without its parameters: the levels of a categorical type are data."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "SU":
@@ -206,20 +206,21 @@ def unusable_columns(reasons: Mapping[str, Mapping[str, str]]) -> NonNumericErro
 def _hints(reasons: Mapping[str, Mapping[str, str]]) -> list[str]:
     doubts = {reason for columns in reasons.values() for reason in columns.values() if OPTION in reason}
     kinds = [reason.lower() for columns in reasons.values() for reason in columns.values() if reason not in doubts]
-    hints = ["drop ids and free text"] if kinds else []
+    others = [kind for kind in kinds if "number" not in kind]
+    hints = ["drop ids and free text"] if others else []
     if doubts:
-        hints.append("say how numbers are written: --decimal as above, in Python scan_csv(path, decimal=',')")
-    if any("different" in kind for kind in kinds):
-        hints.append("join rare levels; in Python, make a small table's column a pandas or polars categorical")
-    if any("number" in kind for kind in kinds):
+        hints.append(f"say how numbers are written: --decimal as above{IN_PYTHON[0]}")
+    if any("different" in kind for kind in others):
+        hints.append(f"join rare levels{IN_PYTHON[1]}")
+    if any(kind == CONTRADICTION for kind in kinds):
+        hints.append("write all numbers of the column with the same decimal sign")
+    if any("number" in kind and kind != CONTRADICTION for kind in kinds):
         hints.append(
-            "correct the cells that are no numbers, such as <5 or 12 mg, or name them as missing (in pandas read_csv(..., "
-            "na_values=[...])); decimal commas are read from CSV files, and in pandas by read_csv(..., decimal=','); make "
-            "codes a categorical"
+            "correct the cells that are no numbers, such as <5, 12 mg or n/a: write a number, or leave the cell blank if "
+            f"the value is missing; or exclude the column (-x){IN_PYTHON[2]}"
         )
     if any(kind.startswith(("date", "time", "duration", "period")) for kind in kinds):
         hints.append(
-            "dates become days since a fixed day with --dates COLUMN=2000-01-01, or by subtraction in Python; or leave them "
-            "out"
+            f"dates become days since a fixed day with --dates COLUMN=2000-01-01{IN_PYTHON[3]}; or leave them out"
         )
     return hints

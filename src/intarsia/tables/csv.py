@@ -8,7 +8,6 @@ column, and polars fails at some cells of the type that it inferred.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
@@ -22,8 +21,9 @@ import numpy as np
 
 from intarsia.exceptions import InputError, SettingError
 from intarsia.tables.csv_columns import joint, stacked, whole_numbers
-from intarsia.tables.csv_records import LINE_END, LONGEST_RECORD, first_record, records
-from intarsia.tables.csv_text import UTF_8, open_text
+from intarsia.tables.csv_records import LONGEST_RECORD, first_record, records, separator_in
+from intarsia.tables.csv_shape import Shape, shape_of, without_names
+from intarsia.tables.csv_text import UTF_8, open_text, state_of
 from intarsia.tables.frame import CATEGORIES, NUMBERS
 from intarsia.tables.local_numbers import (
     COMMA,
@@ -70,10 +70,10 @@ class CsvFile(Source):
         self._decimal, self._owner = decimal, owner or self._path.stem
         with self._reading():
             self._text = open_text(self._path, encoding)
-            self._state = _state_of(self._path)
+            self._state = state_of(self._path)
             header = first_record(self._text, longest_record)
         tabs = "\t" if self._path.suffix.lower() in _TABS else None
-        self._separator = separator or self._text.separator or tabs or _separator_in(header)
+        self._separator = separator or self._text.separator or tabs or separator_in(header)
         self._check_header(header)
 
     def check_certain(self) -> None:
@@ -136,9 +136,10 @@ class CsvFile(Source):
     def remark(self) -> str | None:
         """How the file is read, in words; None if it is CSV as everybody writes it."""
         numbers = self._notations.words() if self.infers_types else []
+        shape = self._shape.words() if self.infers_types else []
         words = [] if self._text.codec == UTF_8 else [self._text.encoding]
         separated = [f"separated by {_SEPARATORS[self._separator]}"] if self._separator in _SEPARATORS else []
-        return "; ".join([*words, *separated, *numbers]) if words or numbers else None
+        return "; ".join([*words, *separated, *numbers, *shape]) if words or numbers or shape else None
 
     @cached_property
     def _n_rows(self) -> int:
@@ -226,8 +227,10 @@ class CsvFile(Source):
         """The names of the columns, without those at the end that have neither name nor value, which spreadsheets leave."""
         names = self._header_names
         last = names[len(names) - self._n_unnamed :]
-        empty = {name for name in last if not (self.infers_types and self._surveyed[0][name])}
-        return [name for name in names if name not in empty]
+        first = len(names) - len(last) + 1
+        if self.infers_types and (filled := [k for k, name in enumerate(last, first) if self._surveyed[0][name]]):
+            raise without_names(self._owner, self._path.name, filled, len(names))
+        return names[: len(names) - len(last)]
 
     @cached_property
     def _header_names(self) -> list[str]:
@@ -290,22 +293,46 @@ class CsvFile(Source):
 
     def _check_unchanged(self) -> None:
         """Raise an error if the file has changed: all passes over a table must see the same rows."""
-        if _state_of(self._path) != self._state:
+        if state_of(self._path) != self._state:
             raise InputError(
                 f"{self._path.name} was changed while it was read. Hint: run it again when nobody writes it."
             )
 
+    @cached_property
+    def _shape(self) -> Shape:
+        with self._reading():
+            return shape_of(self._text, self._separator, self._piece, self._longest)
+
     def _parse(self, text: bytes, **options: Any) -> pl.DataFrame:
         import polars as pl
 
-        return pl.read_csv(text, separator=self._separator, null_values=list(MISSING), **options)
+        options |= {"separator": self._separator, "null_values": list(MISSING)}
+        try:
+            return pl.read_csv(text, truncate_ragged_lines=self._shape.is_ragged, **options)
+        except pl.exceptions.ComputeError:
+            if self._shape.is_ragged:
+                raise
+            shape = shape_of(self._text, self._separator, self._piece, self._longest, each_row=True)
+            if not shape.is_ragged:
+                raise
+            self.__dict__["_shape"] = shape
+            return pl.read_csv(text, truncate_ragged_lines=True, **options)
 
     def _pieces(self) -> Iterator[bytes]:
-        """Yield the text in pieces, each of which is a CSV file with the same header."""
-        header = b""
+        """Yield the text in pieces, each of which is a CSV file with the same header, without blank rows at the end.
+
+        In a private study these stay, since which rows are the last ones depends on the rows of others.
+        """
+        header, left = b"", self._shape.end if self.infers_types else None
         for parts in records(self._text, self._piece, self._longest):
-            text = b"".join([header, *parts])
+            text = b"".join(parts)
             parts.clear()  # one cell may be nearly the whole file
+            if left is not None:
+                text = text[:left]
+                left -= len(text)
+                if not text:
+                    return
+            text = header + text if header else text
             if not header:
                 names = self._parse(text, infer_schema_length=0, n_rows=0)
                 header = names.write_csv(separator=self._separator).encode()
@@ -367,15 +394,3 @@ def open_csv(path: str | PathLike[str], **settings: Any) -> CsvFile:
 
 
 register_source("csv", open_csv, suffixes=(".csv", ".tsv", ".tab", ".txt"))
-
-
-def _separator_in(header: bytes) -> str:
-    """Return the most frequent separator in the first line, quotes aside."""
-    first_line = header.split(LINE_END, 1)[0]
-    return max(";,\t|", key=re.sub(rb'"[^"]*"', b"", first_line).decode(errors="replace").count)
-
-
-def _state_of(path: Path) -> tuple[int, int]:
-    """Return what tells whether a file has changed: its size and the time of the last change."""
-    now = path.stat()
-    return now.st_size, now.st_mtime_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -90,3 +91,9 @@ def first_record(text: CsvText, longest: int) -> bytes:
         if len(rest) + n_read > max(longest, 1 << 24):
             break
     return b"".join([*lines, rest])
+
+
+def separator_in(header: bytes) -> str:
+    """Return the most frequent separator in the first line, quotes aside."""
+    first_line = header.split(LINE_END, 1)[0]
+    return max(";,\t|", key=re.sub(rb'"[^"]*"', b"", first_line).decode(errors="replace").count)

@@ -165,3 +165,9 @@ def _with_lines(text: CsvText, start: bytes) -> CsvText:
         if skipped <= len(start) and len(separator.encode()) == 1:
             return text._replace(skip=text.skip + skipped, first_line=2, separator=separator, only_returns=only_returns)
     return text._replace(only_returns=only_returns)
+
+
+def state_of(path: Path) -> tuple[int, int]:
+    """Return what tells whether a file has changed: its size and the time of the last change."""
+    now = path.stat()
+    return now.st_size, now.st_mtime_ns

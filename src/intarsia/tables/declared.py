@@ -21,6 +21,7 @@ from intarsia.exceptions import EmptyTableError, SettingError, TableTypeError, q
 from intarsia.tables.categories import Category, is_blank, level_name
 from intarsia.tables.frame import CATEGORIES, NUMBERS, Table, as_numbers, check_level_names, check_table, columns_of
 from intarsia.tables.names import check_names
+from intarsia.tables.number_texts import MINUS
 from intarsia.tables.source import Source, batch_columns, is_arrow, is_arrow_number, numbers_of
 from intarsia.tables.streamed import StreamedTable
 
@@ -195,7 +196,7 @@ def _number(cell: Any) -> float | None:
     if isinstance(cell, str) and cell.strip().casefold() in _TRUTH:
         return _TRUTH[cell.strip().casefold()]
     try:
-        return float(cell)
+        return float(cell.replace(MINUS, "-") if isinstance(cell, str) else cell)
     except OverflowError:
         return math.inf
     except (TypeError, ValueError):

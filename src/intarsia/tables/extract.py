@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KEY = "intarsia.extract."
-_GROUP_ROWS, _GROUP_CELLS = 1 << 15, 1 << 19  # of a row group
+_GROUP_ROWS, _GROUP_CELLS = 1 << 14, 1 << 18  # of a row group
 _DIGITS = 15  # that a number of 64 bits always keeps
 _TAIL = 8  # bytes at the end of a Parquet file: the length of its footer, and PAR1
 _PART = 1 << 20
@@ -111,10 +112,16 @@ class _Writing:
         counted, n_rows = _Digested(file), 0
         writer = pq.ParquetWriter(counted, first.schema)
         table: pa.Table | None = first
-        while table is not None:
-            writer.write_table(table, row_group_size=len(table))
-            n_rows += len(table)
-            table = next(rest, None)
+        try:
+            while table is not None:
+                writer.write_table(table, row_group_size=len(table))
+                n_rows += len(table)
+                table = next(rest, None)
+        except BaseException:
+            counted.is_abandoned = True
+            with suppress(Exception):
+                writer.close()  # otherwise it closes itself later, when the file is closed, and says so in a traceback
+            raise
         self.extract = Extract(
             self._query,
             sha256(self._query.encode()).hexdigest(),
@@ -180,12 +187,15 @@ class _Digested:
     """A file whose bytes are digested while they are written."""
 
     closed = False
+    is_abandoned = False  # after an error: what is written does not matter any more
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.digest = file, sha256()
 
     def write(self, data: Any) -> int:
         view = memoryview(data)
+        if self.is_abandoned:
+            return view.nbytes
         self.digest.update(view)
         return self._file.write(view)
 

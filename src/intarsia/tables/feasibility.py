@@ -112,7 +112,14 @@ class Feasibility:
     @property
     def possible(self) -> bool:
         """Whether the tables can be clustered together."""
-        return self.connected and not self.mixed and all(self.kinds.values()) and not self.lost
+        return (
+            self.connected and not self.mixed and all(self.kinds.values()) and not self.lost and not self.without_rows
+        )
+
+    @property
+    def without_rows(self) -> tuple[str, ...]:
+        """Participants whose tables have no row."""
+        return tuple(name for name in self.kinds if self.rows.get(name) == 0)
 
     @property
     def lost(self) -> dict[str, tuple[str, ...]]:
@@ -137,6 +144,11 @@ class Feasibility:
         return f"{_YES}, without the columns that cannot be used ({quote(columns)}){sentence.removeprefix(_YES)}"
 
     def _verdict(self) -> str:  # noqa: PLR0911  (one sentence each)
+        if self.without_rows:
+            return (
+                f"No: the table of {quote(self.without_rows)} has no rows. Hint: was the file written completely? Leave out "
+                "participants that have no data."
+            )
         if self.lost:
             columns = sorted({name for names in self.lost.values() for name in names})
             return (

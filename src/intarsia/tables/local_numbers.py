@@ -13,37 +13,40 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from intarsia.tables.categories import CONTRADICTION
+from intarsia.tables.number_texts import MINUS
+
 if TYPE_CHECKING:
     import polars as pl
 
 COMMA, POINT = ",", "."
-_SIGN, _EXPONENT = r"^\s*[+-]?", r"([eE][+-]?\d+)?\s*$"
-_FIRST = r"[1-9]\d{0,2}"  # the digits before the first separator of thousands: no number is grouped as 0.123
+_SIGN, _EXPONENT = rf"^\s*[+{MINUS}-]?", rf"([eE][+{MINUS}-]?[0-9]+)?\s*$"
+_FIRST = r"[1-9][0-9]{0,2}"  # the digits before the first separator of thousands: no number is grouped as 0.123
 _MARKS = "'’\u00a0\u202f\u2009"  # separate thousands and nothing else
 _GAP = rf"[ {_MARKS}]"
 # cells of texts that may be numbers of this kind: only columns that have one are looked at closely
-SUSPECT = rf"^\s*[+-]?([\d.]*[,{_MARKS} ]\d|{_FIRST}(\.\d{{3}}){{2}})"
+SUSPECT = rf"^\s*({MINUS}[0-9.,]|[+{MINUS}-]?([0-9.]*[,{_MARKS} ][0-9]|{_FIRST}(\.[0-9]{{3}}){{2}}))|[eE]{MINUS}"
 
 
 def _decimal(sign: str) -> str:
     """Return the pattern of numbers with a decimal sign and without separators of thousands."""
-    return rf"(\d*[{sign}]\d+|\d+[{sign}])"
+    return rf"([0-9]*[{sign}][0-9]+|[0-9]+[{sign}])"
 
 
 def _grouped(separator: str, least: int = 1) -> str:
-    return rf"{_FIRST}({separator}\d{{3}}){{{least},}}"
+    return rf"{_FIRST}({separator}[0-9]{{3}}){{{least},}}"
 
 
-_PLAIN = rf"{_SIGN}\d+{_EXPONENT}"
-_OPEN = {sign: rf"{_SIGN}{_FIRST}[{sign}]\d{{3}}\s*$" for sign in (COMMA, POINT)}
+_PLAIN = rf"{_SIGN}[0-9]+{_EXPONENT}"
+_OPEN = {sign: rf"{_SIGN}{_FIRST}[{sign}][0-9]{{3}}\s*$" for sign in (COMMA, POINT)}
 _OTHER = {COMMA: POINT, POINT: COMMA}
 # as decimal sign (1,234 is excluded by its own pattern), and between thousands
 _AS_DECIMAL = {
-    sign: rf"{_SIGN}({_decimal(sign)}|{_grouped(f'[{_OTHER[sign]}]')}[{sign}]\d*|{_grouped(_GAP)}[{sign}]\d*){_EXPONENT}"
+    sign: rf"{_SIGN}({_decimal(sign)}|({_grouped(f'[{_OTHER[sign]}]')}|{_grouped(_GAP)})[{sign}][0-9]*){_EXPONENT}"
     for sign in (COMMA, POINT)
 }
 _AS_GROUPS = {
-    sign: rf"{_SIGN}({_grouped(f'[{sign}]', 2)}|{_grouped(f'[{sign}]')}[{_OTHER[sign]}]\d*)\s*$"
+    sign: rf"{_SIGN}({_grouped(f'[{sign}]', 2)}|{_grouped(f'[{sign}]')}[{_OTHER[sign]}][0-9]*)\s*$"
     for sign in (COMMA, POINT)
 }
 _MARKED, _SPACED = rf"{_SIGN}{_grouped(f'[{_MARKS}]')}\s*$", rf"{_SIGN}{_grouped(_GAP)}\s*$"
@@ -57,6 +60,7 @@ class Evidence:
     numbers: int = 0  # in any of the notations
     spaced: int = 0  # such as 1 234 with an ordinary space, which may be two codes
     marked: int = 0  # with a space or an apostrophe between digits
+    minus: int = 0  # with a typographic minus sign
     decimal: Mapping[str, int] | None = None  # by sign, in this role for certain
     groups: Mapping[str, int] | None = None
     open: Mapping[str, int] | None = None  # 1,234 or 1.234
@@ -67,6 +71,7 @@ class Evidence:
             self.numbers + other.numbers,
             self.spaced + other.spaced,
             self.marked + other.marked,
+            self.minus + other.minus,
             *(_sum(getattr(self, name), getattr(other, name)) for name in ("decimal", "groups", "open")),
         )
 
@@ -109,7 +114,8 @@ def evidence_of(cells: pl.Series) -> Evidence:
         len(cells),
         int(flags.select(pl.any_horizontal(pl.all())).to_series().sum() or 0),
         total["spaced"] - total["grouped"],
-        int(cells.str.contains(rf"\d{_GAP}\d").sum() or 0),
+        int(cells.str.contains(rf"[0-9]{_GAP}[0-9]").sum() or 0),
+        int(cells.str.contains(MINUS, literal=True).sum() or 0),
         {sign: total[f"decimal{sign}"] for sign in (COMMA, POINT)},
         {sign: total[f"groups{sign}"] for sign in (COMMA, POINT)},
         {sign: total[f"open{sign}"] for sign in (COMMA, POINT)},
@@ -118,10 +124,11 @@ def evidence_of(cells: pl.Series) -> Evidence:
 
 @dataclass(frozen=True)
 class Notation:
-    """How the numbers of a column are written: its decimal sign, and whether thousands are separated."""
+    """How the numbers of a column are written: its decimal sign, whether thousands are separated, and the minus sign."""
 
     decimal: str = POINT
     grouped: bool = False
+    minus: bool = False
 
     def expression(self, name: str) -> pl.Expr:
         """Return the column of texts as numbers."""
@@ -129,6 +136,7 @@ class Notation:
 
         digits = pl.col(name).str.strip_chars().str.replace_all(rf"[{_OTHER[self.decimal]}\s {_MARKS}]", "")
         digits = digits.str.replace(self.decimal, POINT, literal=True)
+        digits = digits.str.replace_all(MINUS, "-", literal=True) if self.minus else digits
         return pl.when(digits == "").then(None).otherwise(digits).cast(pl.Float64, strict=True).alias(name)
 
 
@@ -143,7 +151,8 @@ class Notations:
         """Return what is unusual about the numbers, in words."""
         commas = [name for name, notation in self.columns.items() if notation.decimal == COMMA]
         grouped = [name for name, notation in self.columns.items() if notation.grouped]
-        listed = [("decimal comma", commas), ("separators of thousands", grouped)]
+        minus = [name for name, notation in self.columns.items() if notation.minus]
+        listed = [("decimal comma", commas), ("separators of thousands", grouped), (f"minus signs ({MINUS})", minus)]
         return [
             f"{words} in {', '.join(repr(name) for name in names[:5])}{_more(names)}"
             for words, names in listed
@@ -179,7 +188,7 @@ def settle(
         sign = each.sign
         is_open = [sign for sign in (COMMA, POINT) if each.count("open", sign)]
         if each.contradicts:
-            doubtful[name] = "numbers with decimal commas and numbers with decimal points"
+            doubtful[name] = CONTRADICTION
             continue
         if sign is None and is_open:
             sign = _by_others(is_open, roles) or _by_option(is_open, declared, separator)
@@ -227,12 +236,15 @@ def _by_option(is_open: Collection[str], declared: str | None, separator: str) -
 
 def _notation(each: Evidence, sign: str) -> Notation:
     other = _OTHER[sign]
-    return Notation(sign, bool(each.count("groups", other) or each.count("open", other) or each.marked))
+    return Notation(
+        sign, bool(each.count("groups", other) or each.count("open", other) or each.marked), bool(each.minus)
+    )
 
 
 def _doubt(sign: str, file: str) -> str:
     word = {COMMA: "comma", POINT: "point"}[sign]
+    meaning = {sign: "1.234", _OTHER[sign]: "1234"}
     return (
-        f"numbers in which a {word} may be the decimal sign or separate thousands: --decimal {file}=, or --decimal {file}=. "
-        "says which"
+        f"numbers in which a {word} may be the decimal sign or separate thousands; say which: "
+        f"--decimal '{file}={sign}' ({meaning[sign]}) or --decimal '{file}={_OTHER[sign]}' ({meaning[_OTHER[sign]]})"
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from intarsia.exceptions import InputError, SettingError, install, quote
 
@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SCHEMES = ("postgresql", "postgres")
-_BATCH = 1 << 21  # bytes that the driver gathers
+_BATCH = 1 << 20  # bytes that the driver gathers
 _READS_ONLY = "set transaction isolation level repeatable read read only"
 _STATES = {  # by SQLSTATE or its first two characters, the class
-    "22": "a value cannot be converted as the query asks",
+    "22": "a value does not fit what the query does with it",
+    "22003": "a number is too large for its type",
+    "22012": "the query divides by zero",
+    "22P02": "a value cannot be converted as the query asks",
+    "22007": "a value cannot be converted as the query asks",
+    "23": "the query breaks a rule of the database",
     "25006": "the query tries to write, and the transaction only reads",
     "28": "the database refuses this user or password",
     "42501": "this user may not read a table of the query",
@@ -53,9 +58,9 @@ _READING = {  # parts of texts without an SQLSTATE, while rows are read
     "server closed the connection": _STATES["08"],
     "canceling statement": _STATES["57014"],
     "No space left on device": _STATES["53"],
-    "invalid input syntax": _STATES["22"],
-    "division by zero": _STATES["22"],
-    "out of range": _STATES["22"],
+    "invalid input syntax": _STATES["22P02"],
+    "division by zero": _STATES["22012"],
+    "out of range": _STATES["22003"],
 }
 
 
@@ -63,14 +68,17 @@ def check_address(address: str) -> None:
     """Raise an error for an address that is not one of PostgreSQL, or that has a password in it."""
     try:
         parts = urlsplit(address)
-        in_query = [name.lower() for name, _ in parse_qsl(parts.query)]
-        has_password = parts.password is not None or any("password" in name for name in in_query)
+        has_password = parts.password is not None or "password" in unquote(address).lower()
     except ValueError:
         raise SettingError("the address of the database is not valid. Hint: postgresql://user@host/database") from None
-    if has_password or "password" in address.lower():
+    if has_password:
         raise SettingError(
             "the address of the database has a password in it, which others can read in lists of processes and in the "
             "history of a shell. Hint: leave it out, and use the environment variable PGPASSWORD or the file ~/.pgpass."
+        )
+    if "#" in address:
+        raise SettingError(
+            "the address of the database has a # in it, which has no meaning there. Hint: write it as %23."
         )
     if parts.scheme not in _SCHEMES:
         raise SettingError(
@@ -99,7 +107,7 @@ def batches_of(query: str, address: str) -> Iterator[tuple[pa.Schema, Iterator[p
         _asked("the query", lambda: _begin(connection))
         cursor = connection.cursor()
         reader = _asked("the query", lambda: _started(cursor, query))
-        yield reader.schema, _rows(reader)
+        yield reader.schema, _rows(reader, cursor)
     finally:
         _close(cursor)
         _close(connection)
@@ -122,9 +130,22 @@ def _started(cursor: Any, query: str) -> Any:
     return cursor.fetch_record_batch()
 
 
-def _rows(reader: Any) -> Iterator[pa.RecordBatch]:
-    while (batch := _asked("reading rows", lambda: next(reader, None))) is not None:
+def _rows(reader: Any, cursor: Any = None) -> Iterator[pa.RecordBatch]:
+    while (batch := _asked("reading rows", lambda: _next(reader, cursor))) is not None:
         yield batch
+
+
+def _next(reader: Any, cursor: Any) -> pa.RecordBatch | None:
+    """Return the next rows. pyarrow's error has no SQLSTATE; the driver keeps its own error, which has one."""
+    import pyarrow as pa
+
+    try:
+        return next(reader, None)
+    except (pa.ArrowException, OSError) as error:
+        kept = getattr(getattr(getattr(cursor, "_results", None), "reader", None), "_helper", None)  # no public way
+        if kept is not None:
+            kept.check_error(error)
+        raise
 
 
 def _close(opened: Any) -> None:

@@ -15,6 +15,7 @@ from intarsia.tables.date_texts import order_of
 from intarsia.tables.dates import Since, days_in
 from intarsia.tables.frame import NUMBERS, check_table, columns_of
 from intarsia.tables.local_numbers import COMMA
+from intarsia.tables.number_texts import MINUS
 from intarsia.tables.source import TEXT, Source, batch_columns
 
 
@@ -171,4 +172,4 @@ def _number(cell: Any) -> float:
         return float("nan")
 
 
-_GROUPS = str.maketrans("", "", ".'’")
+_GROUPS = str.maketrans(MINUS, "-", ".'’")

@@ -154,6 +154,19 @@ def certificate_of(pem: bytes) -> Any:
         raise InputError("a certificate is not valid PEM.") from None
 
 
+def certificate_in(path: Path) -> Any:
+    """Return the certificate in a file; an error names the file."""
+    try:
+        return certificate_of(read_small_file(path))
+    except InputError as error:
+        if path.name in str(error):
+            raise
+        raise InputError(
+            f"{path} is not a valid certificate (PEM). Hint: was it copied completely? Restore the kit, or ask the "
+            "coordinator for a new one."
+        ) from None
+
+
 def is_signed_by(certificate: Any, root: Any) -> bool:
     """Return whether the authority with the certificate ``root`` signed this certificate."""
     try:

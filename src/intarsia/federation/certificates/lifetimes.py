@@ -9,7 +9,7 @@ import msgspec
 
 from intarsia.exceptions import FederationError, SettingError
 from intarsia.federation.certificates.authority import CERTIFICATE
-from intarsia.federation.certificates.keys import certificate_of, common_name, end_of, read_small_file
+from intarsia.federation.certificates.keys import certificate_in, common_name, end_of
 from intarsia.federation.kit_folder import ROOT, STARTUP
 
 SOON = timedelta(days=30)  # before the expiry date: from then on commands warn
@@ -27,7 +27,7 @@ class Lifetime(msgspec.Struct, frozen=True):
 def lifetimes(kit: Path) -> list[Lifetime]:
     """Return the lifetimes of all certificates in a kit, or in the authority's folder."""
     paths = (kit / CERTIFICATE, *sorted((kit / STARTUP).glob("*.crt")), kit / STARTUP / ROOT)
-    certificates = {path: certificate_of(read_small_file(path)) for path in paths if path.is_file()}
+    certificates = {path: certificate_in(path) for path in paths if path.is_file()}
     if not certificates:
         raise SettingError(f"{kit} is not a kit: no certificate found in it.")
     return [

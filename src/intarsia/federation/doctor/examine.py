@@ -73,22 +73,30 @@ def _table(kit: Path | None, study: Study | None, table: Path | None) -> tuple[O
                 f"{settings.table} was not found. Hint: A relative path starts at the folder in which the command is typed, "
                 "in a unit at WorkingDirectory."
             )
-        name = "you" if kit is None else name_of(kit)
+        name = Path(settings.table).stem if kit is None else name_of(kit)
         opened = open_rows(name, settings, None if study is None else terms_for(study, name))
         agreed = () if kit is None or study is None else _agreed(kit, study, settings, opened)
-        return opened, [_columns(opened), *_row_ids(opened), *agreed]
+        is_private = study is not None and study.privacy is not None
+        return opened, [_columns(opened, as_declared=is_private), *_row_ids(opened), *agreed]
     except IntarsiaError as error:
         return None, [Finding.of_error("table", error)]
     except (OSError, ValueError) as error:  # of a library that reads files; its text may quote a cell
         return None, [Finding("table", State.FAULT, f"it cannot be read ({type(error).__name__})", "Check the file.")]
 
 
-def _columns(opened: Opened) -> Finding:
+def _columns(opened: Opened, *, as_declared: bool) -> Finding:
     kinds = opened.kinds()
     unusable = [name for name, kind in kinds.items() if kind not in (NUMBERS, CATEGORIES)]
     size = f"{opened.n_rows} rows and {len(kinds) - len(unusable)} columns that can be used"
     if not opened.n_rows or len(unusable) == len(kinds):
         return Finding("table", State.FAULT, size, "Run intarsia check on the file: it says what each column is.")
+    refused = [] if as_declared else [name for name in unusable if "number" in kinds[name]]
+    if refused:  # by preview and serve
+        named = quote(f"{name} ({kinds[name]})" for name in refused)
+        remedy = (
+            "Correct these columns, as intarsia check on the file says, or choose others: participant serve --columns."
+        )
+        return Finding("table", State.FAULT, f"{size}; of numbers that cannot be read: {named}", remedy)
     if unusable:
         remedy = "Run intarsia check on the file, or choose columns: participant serve --columns."
         return Finding("table", State.WARNING, f"{size}; these cannot: {quote(unusable)}", remedy)

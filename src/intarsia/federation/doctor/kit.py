@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from intarsia.exceptions import FederationError, InputError, IntarsiaError, quote
-from intarsia.federation.certificates.keys import KeyPair, certificate_of, fingerprint, is_signed_by, read_small_file
+from intarsia.federation.certificates.keys import KeyPair, certificate_in, fingerprint, is_signed_by
 from intarsia.federation.certificates.lifetimes import check_lifetimes, lifetimes
 from intarsia.federation.doctor.finding import Finding, State
 from intarsia.federation.doctor.reach import CLOCK
@@ -30,8 +30,8 @@ def look_at_kit(kit: Path, study: Study, now: datetime) -> Iterator[Finding]:
     for warning in open_to_others(kit):
         yield Finding.of_error("permissions", InputError(warning), state)
     yield from _shut_out(kit) if name == SERVER else _admission(kit, name, now)
-    yield from _clock(kit, now)
     try:
+        yield from _clock(kit, now)
         warnings = check_lifetimes(kit, now)
         _check_pair(kit, name)
     except IntarsiaError as error:
@@ -102,13 +102,13 @@ def _check_pair(kit: Path, name: str) -> None:
     """Raise an error unless the key fits the certificate, and the study's authority signed it."""
     which = "server" if name == SERVER else "client"
     pair = KeyPair.read(kit / STARTUP / f"{which}.key")
-    certificate = certificate_of(read_small_file(kit / STARTUP / f"{which}.crt"))
+    certificate = certificate_in(kit / STARTUP / f"{which}.crt")
     if fingerprint(pair.public) != fingerprint(certificate.public_key()):
         raise FederationError(
             f"{which}.key is not the key of {which}.crt. Hint: restore the kit, or make a new key: "
             "intarsia federation join-request --kit …"
         )
-    if not is_signed_by(certificate, certificate_of(read_small_file(kit / STARTUP / ROOT))):
+    if not is_signed_by(certificate, certificate_in(kit / STARTUP / ROOT)):
         raise FederationError(
             f"{which}.crt was signed by another authority than {ROOT}. Hint: restore the kit, or ask for a new one."
         )

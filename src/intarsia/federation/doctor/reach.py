@@ -18,6 +18,7 @@ NAME, PORT, TLS, CLOCK = "server name", "server port", "TLS", "clock"
 PATIENCE = 8.0  # seconds for each step
 MOST_SKEW = 300.0  # seconds that two clocks may differ; certificates are valid from an hour before they were made
 _MOST_ANSWER = 4096
+_UNREACHABLE = "the server cannot be reached"
 _REFUSED = (
     "It may be excluded (intarsia federation admit), expired by the server's clock, or of another authority: ask the "
     "coordinator."
@@ -33,26 +34,26 @@ def way_to_server(study: Study, kit: Path, now: datetime) -> Iterator[Finding]:
     addresses, finding = _resolve(study)
     yield finding
     if not addresses:
-        yield from _skipped(PORT, TLS)
+        yield from _skipped(_UNREACHABLE, PORT, TLS)
         return
     if name_of(kit) == SERVER and not _is_used(study.port):
         yield Finding(PORT, State.FINE, f"port {study.port} is free; the server does not run on this machine now")
-        yield from _skipped(TLS)
+        yield from _skipped("the server does not run", TLS)
         return
     try:
         connection = socket.create_connection((study.host, study.port), timeout=PATIENCE)
     except OSError as error:
         yield _no_connection(study, addresses, error)
-        yield from _skipped(TLS)
+        yield from _skipped(_UNREACHABLE, TLS)
         return
     yield Finding(PORT, State.FINE, f"{study.host}:{study.port} accepts connections")
     with connection:
         yield from _secure(study, kit, connection, now)
 
 
-def _skipped(*about: str) -> Iterator[Finding]:
+def _skipped(why: str, *about: str) -> Iterator[Finding]:
     for one in about:
-        yield Finding(one, State.SKIPPED, "not examined, because the step before is in the way")
+        yield Finding(one, State.SKIPPED, f"not examined: {why}")
 
 
 def _resolve(study: Study) -> tuple[list[str], Finding]:
@@ -103,7 +104,9 @@ def _secure(study: Study, kit: Path, connection: socket.socket, now: datetime) -
     try:
         context = _context(kit)
     except (OSError, ssl.SSLError):
-        yield from _skipped(TLS)  # what is wrong with the certificates is a finding of its own
+        yield from _skipped(
+            "the certificates of this kit cannot be used", TLS
+        )  # what is wrong with the certificates is a finding of its own
         return
     connection.settimeout(PATIENCE)
     try:
