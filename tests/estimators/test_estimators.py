@@ -574,3 +574,21 @@ def test_distances_of_a_matrix_are_a_table_if_asked():
     assert plain.predict(frame, as_frame=True).index.tolist() == frame.index.tolist()
     assert plain.predict_proba(frame.to_numpy()).shape == (40, 2)
     assert plain.score(frame.to_numpy()) > 0
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_distances_of_several_tables_are_a_table_for_each(kind):
+    library = pytest.importorskip(kind)
+    values = {"x": [0.0, 0.1, 9.0, 9.1], "y": [5.0, 5.2, 7.0, 7.2]}
+    tables = {name: library.DataFrame(values) for name in ("a", "b")}
+    if kind == "pandas":
+        tables["b"].index = [4, 5, 6, 7]
+    plain = FederatedClustering(2, random_state=0).fit(tables)
+    model = FederatedClustering(2, random_state=0).set_output(transform=kind)
+    for framed in (model.fit(tables).transform(tables), model.fit_transform(tables)):
+        for name, table in tables.items():
+            assert isinstance(framed[name], library.DataFrame)
+            assert list(framed[name].columns) == list(model.get_feature_names_out())
+            np.testing.assert_array_equal(framed[name].to_numpy(), plain.transform(tables)[name])
+            assert kind == "polars" or framed[name].index.equals(table.index)
+    assert isinstance(model.fit(tables["a"]).transform(tables["a"]), library.DataFrame)

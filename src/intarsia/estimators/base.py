@@ -53,6 +53,21 @@ from intarsia.tables.participants import check_one, has_text_names, hold_all, is
 _PLAIN = "table"
 
 
+class _Contained(TransformerMixin):
+    """Puts the distances of one table into what ``set_output`` asks for; scikit-learn does so for this method only."""
+
+    def transform(self, X: Any, distances: FloatArray) -> Any:  # noqa: ARG002  (scikit-learn takes the index of X)
+        return distances
+
+
+def _containing_itself(cls: Any) -> Any:
+    """Return a class whose ``transform`` may answer with a dict, which scikit-learn would take for one table."""
+    for name in ("transform", "fit_transform"):
+        setattr(cls, name, getattr(cls, name).__wrapped__)
+    return cls
+
+
+@_containing_itself
 class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
     """Base class of the estimators: reads tables, runs an algorithm over their participants, keeps the result."""
 
@@ -327,10 +342,21 @@ class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
     def transform(self, X: Any) -> Any:
         """Return the rescaled distance of each row to each centroid: rows × K, as :meth:`ClusteringResult.transform`.
 
-        ``set_output(transform="pandas")`` gives a table of them, for one table or matrix.
+        ``set_output(transform="pandas")`` gives a table of them, for each of several tables.
         """
         tables = self._named(X)
-        return self.result_.transform(tables)
+        distances = self.result_.transform(tables)
+        if not is_many(tables):
+            return self._contained(X, distances)
+        return {key: self._contained(table, distances[key]) for key, table in keyed(tables).items()}
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Fit, and return the rescaled distances of the same rows, as :meth:`transform`."""
+        return self.fit(X, y).transform(X)
+
+    def _contained(self, X: Any, distances: FloatArray) -> Any:
+        contained: Any = _Contained.transform
+        return contained(self, X, distances)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002  (scikit-learn's signature)
         """Return the share of the variance that the clusters explain, as :meth:`ClusteringResult.score`."""
