@@ -24,14 +24,16 @@ from intarsia.coordinator.weights import check_weighted
 from intarsia.core.distances import Metric
 from intarsia.core.features import indicators, joint_levels
 from intarsia.core.private.declared import DifferentialPrivacy
-from intarsia.core.randomness import draw_seed
+from intarsia.core.randomness import seed_of
 from intarsia.core.types import FloatArray
+from intarsia.estimators.containers import contained, containing_itself
 from intarsia.estimators.predict import features_in_order, framed
 from intarsia.estimators.presets import with_preset
 from intarsia.estimators.recording import VERSIONS, progress_of, settings_of
 from intarsia.estimators.result import ClusteringResult
-from intarsia.estimators.settings import OBSERVED, check_settings, for_each, row_weights_of, weights_by_name
+from intarsia.estimators.settings import OBSERVED, check_settings, for_each
 from intarsia.estimators.stability import KINDS, Fitted
+from intarsia.estimators.weights import row_weights_of, weights_by_name
 from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.participant.vault import new_credentials
 from intarsia.privacy.budget import Charged
@@ -53,21 +55,7 @@ from intarsia.tables.participants import check_one, has_text_names, hold_all, is
 _PLAIN = "table"
 
 
-class _Contained(TransformerMixin):
-    """Puts the distances of one table into what ``set_output`` asks for; scikit-learn does so for this method only."""
-
-    def transform(self, X: Any, distances: FloatArray) -> Any:  # noqa: ARG002  (scikit-learn takes the index of X)
-        return distances
-
-
-def _containing_itself(cls: Any) -> Any:
-    """Return a class whose ``transform`` may answer with a dict, which scikit-learn would take for one table."""
-    for name in ("transform", "fit_transform"):
-        setattr(cls, name, getattr(cls, name).__wrapped__)
-    return cls
-
-
-@_containing_itself
+@containing_itself
 class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
     """Base class of the estimators: reads tables, runs an algorithm over their participants, keeps the result."""
 
@@ -193,7 +181,7 @@ class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
         names_of = {str(key): table.given_names for key, table in tables.items()}
         levels_of = {str(key): self._levels_of(table) for key, table in tables.items()}
         self._check_tables(tables, names_of, joint_levels(levels_of.values()))
-        seed, recorder = _seed(self.random_state), Recorder(watcher)
+        seed, recorder = seed_of(self.random_state), Recorder(watcher)
         algorithm, settings = self._for(list(tables), seed), settings_of(self)
         with self.runtime_for(tables, algorithm, workers, charged or {}) as runtime:
             outcome = drive(algorithm, runtime, recorder)
@@ -279,7 +267,7 @@ class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
     def algorithm_for(self, participants: Sequence[str]) -> Algorithm:
         """Return the algorithm that a coordinator of a federation runs for participants of these names."""
         self._check_settings()
-        return self._for(list(participants), _seed(self.random_state))
+        return self._for(list(participants), seed_of(self.random_state))
 
     def _for(self, keys: Sequence[Hashable], seed: int) -> Algorithm:
         fixed = self.n_local_clusters
@@ -347,16 +335,12 @@ class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
         tables = self._named(X)
         distances = self.result_.transform(tables)
         if not is_many(tables):
-            return self._contained(X, distances)
-        return {key: self._contained(table, distances[key]) for key, table in keyed(tables).items()}
+            return contained(self, X, distances)
+        return {key: contained(self, table, distances[key]) for key, table in keyed(tables).items()}
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit, and return the rescaled distances of the same rows, as :meth:`transform`."""
         return self.fit(X, y).transform(X)
-
-    def _contained(self, X: Any, distances: FloatArray) -> Any:
-        contained: Any = _Contained.transform
-        return contained(self, X, distances)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002  (scikit-learn's signature)
         """Return the share of the variance that the clusters explain, as :meth:`ClusteringResult.score`."""
@@ -403,17 +387,6 @@ class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
 
     def _check_settings(self) -> None:
         check_settings(self.method, self.get_params(deep=False))
-
-
-def _seed(random_state: Any) -> int:
-    """Return a seed from an int, a RandomState, a Generator, or, for None, from the operating system."""
-    if random_state is None:
-        return draw_seed(np.random.default_rng())
-    if isinstance(random_state, np.random.Generator):
-        return draw_seed(random_state)
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    return int(random_state)
 
 
 def _numbered(n: int) -> list[str]:
