@@ -107,11 +107,11 @@ class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
         A ``watcher`` is called at the start of every exchange and at every reply.
         """
         self._check_settings()
-        watcher = watcher or progress_of(self)
         many = is_many(tables)
         tables = keyed(tables) if many else tables
-        with self._workers(len(tables) if many else 1) as workers:  # they start while tables are read
-            result = self._run(self.held(tables), workers, watcher)
+        workers_of = self._workers(len(tables) if many else 1)
+        with progress_of(self) as progress, workers_of as workers:  # they start while tables are read
+            result = self._run(self.held(tables), workers, watcher or progress)
         result = replace(result, fitted=Fitted(clone(self), tables))
         self._keep(result, plain=not many)
         return result
@@ -341,6 +341,10 @@ class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit, and return the rescaled distances of the same rows, as :meth:`transform`."""
         return self.fit(X, y).transform(X)
+
+    def predict_margin(self, X: Any) -> Any:
+        """Return the largest membership of each row minus the second, as :meth:`ClusteringResult.predict_margin`."""
+        return self.result_.predict_margin(self._named(X))
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002  (scikit-learn's signature)
         """Return the share of the variance that the clusters explain, as :meth:`ClusteringResult.score`."""
