@@ -56,3 +56,12 @@ def test_what_cannot_join_leaves_no_folder(folder, capsys):
         assert call("join", "study", *words, "-o", "study2") == 1
         assert text in capsys.readouterr().err.replace("\n", " ")
     assert not (folder / "study2").exists()
+
+
+def test_the_repeat_of_an_earlier_run_is_not_printed_under_a_join(folder, capsys):
+    assert call("fit", "a.csv", "b.csv", "--previous", "study", "-o", "again", "-q") == 0
+    assert "changed cluster" in capsys.readouterr().out
+    assert call("join", "again", "c.csv", "-o", "study2") == 0
+    printed = capsys.readouterr().out
+    assert "changed cluster" not in printed
+    assert "joined: c. Clusters and labels of all others are unchanged." in printed

@@ -84,3 +84,36 @@ def test_what_is_missing_is_named(folder, capsys):
     assert "no model was given" in capsys.readouterr().err
     label("--model", where / "public.intarsia", code=1)
     assert "no table was given" in capsys.readouterr().err
+
+
+def test_an_existing_file_is_replaced_by_force_and_a_folder_is_a_model(folder, capsys):
+    where, expected = folder
+    (where / "study").mkdir()
+    (where / "study" / "model.intarsia").write_bytes((where / "public.intarsia").read_bytes())
+    words = ("--model", where / "study", "--table", where / "new.parquet", "-o", where / "labels.csv")
+    label(*words)
+    label(*words, code=1)
+    assert "--force" in capsys.readouterr().err
+    label(*words, "--force")
+    assert pl.read_csv(where / "labels.csv")["cluster"].to_list() == expected
+    label("--model", where, "--table", where / "new.parquet", code=1)
+    assert "model.intarsia was not found" in capsys.readouterr().err.replace("\n", "")
+
+
+def test_a_table_is_read_as_options_say_without_a_kit_and_before_the_kit(folder):
+    where, expected = folder
+    x = pl.read_parquet(where / "new.parquet")["x"]
+    table = where / "neu.csv"
+    table.write_bytes(
+        "\n".join(["Größe;Tag", *(f"{v:.6f};1.2.2020".replace(".", ",", 1) for v in x)]).encode("latin-1")
+    )
+    kit = where / "kit"
+    (kit / "local").mkdir(parents=True)
+    (kit / "startup").mkdir()
+    (kit / "startup" / "fed_client.json").write_text('{"client": {"fqsn": "a"}}')
+    write_settings(kit / "local", LocalSettings(str(table), decimal=".", encoding="utf-8"))
+    how = ("--decimal", ",", "--encoding", "latin-1", "--rename", "Größe=x", "--dates", "Tag=2020-01-01")
+    for given in (("--table", table), ("--kit", kit)):
+        out = where / f"{len(given[0])}.csv"
+        label("--model", where / "public.intarsia", *given, *how, "-o", out)
+        assert pl.read_csv(out)["cluster"].to_list() == expected

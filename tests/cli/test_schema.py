@@ -39,6 +39,8 @@ def faults(schema, value, root):
     types = [types] if isinstance(types, str) else types
     if types and not any(value is None if name == "null" else isinstance(value, kinds[name]) for name in types):
         return [f"{type(value).__name__} instead of {types}"]
+    if "const" in schema and value != schema["const"]:
+        return [f"{value} instead of {schema['const']}"]
     if "enum" in schema and value not in schema["enum"]:
         return [f"{value} is not allowed"]
     found = []
@@ -63,6 +65,8 @@ def test_the_files_of_a_study_are_as_their_schemas_say(kind, file, study):
     assert faults(schema, content, schema) == []
     assert content["format"] == 1
     assert faults(schema, {**content, "seed": "seven"}, schema)
+    assert faults(schema, {**content, "format": 2}, schema)
+    assert schema["$id"] == f"urn:intarsia:{file}:1"
     assert faults(schema, {name: value for name, value in content.items() if name != "seed"}, schema)
 
 

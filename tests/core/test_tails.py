@@ -18,9 +18,11 @@ from intarsia.core.tails import (
     gaussian_marks,
     gaussian_quantiles,
     is_none,
+    limits_of_rows,
     quantiles_of,
     thresholds,
     uncounted_quantiles,
+    widened,
     without_few,
 )
 
@@ -136,3 +138,19 @@ def test_fixed_marks_are_the_same_for_all_clusters():
     assert len(marks) == 3
     assert (marks == marks[0]).all()
     assert marks.max() < len(EDGES)
+
+
+def test_the_limit_of_a_row_is_the_quantile_of_gaussians_in_its_columns():
+    variances = np.array([[1.0, 4.0, 0.25]])
+    observed = np.array([[True, True, True], [True, False, True], [False, False, False]])
+    limits = limits_of_rows(observed, ONE, variances, WIDE, 0.99)[:, 0]
+    for has, limit in zip(observed[:2], limits[:2], strict=True):
+        of_columns = MaskedCentroids.of(np.zeros((1, 3)), has[None].astype(float))
+        assert limit == pytest.approx(gaussian_quantiles(of_columns, variances, WIDE, np.array([0.99]))[0, 0])
+    assert limits[2] == 0
+
+
+def test_limits_are_never_nearer_and_stay_for_rows_with_all_columns():
+    limits, whole = np.array([2.0, 2.0, np.inf]), np.array([[1.5, 4.0, 3.0]])
+    assert (widened(limits, whole, whole) == limits).all()
+    assert widened(limits, 2 * whole, whole).tolist() == [[3.0, 4.0, np.inf]]

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from experiments import late
 from experiments.measuring import FEDERATED, FROM_TRUTH, ONE_SHOT, measure_ways
 from experiments.splits import LAYOUTS, dim_split, har_split, qmnist_split
 from sklearn.cluster import KMeans
@@ -81,3 +82,13 @@ def test_the_likeliest_cluster_is_right_more_often_than_the_nearest_centroid(see
     likeliest = {name: proba.argmax(axis=1) for name, proba in result.predict_proba(tables).items()}
     nearest, soft = (clustering_accuracy(split.truth, split.in_order(labels)) for labels in (result.labels, likeliest))
     assert soft > nearest
+
+
+@pytest.mark.filterwarnings("ignore::intarsia.exceptions.IntarsiaWarning")  # pixels of others look like other units
+@pytest.mark.parametrize("data", late.CASES)
+def test_a_newcomer_gets_the_labels_of_a_run_with_it_from_the_start_and_others_keep_theirs(data):
+    """Over 40 splits: ``python -m experiments.late``."""
+    split, k = late.CASES[data]
+    for newcomer in late.measure_split(split("core", late.FIRST), k, late.FIRST):
+        assert newcomer["agree"] >= 0.97
+        assert newcomer["changed"] == 0

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import intarsia
 from intarsia import FederatedClustering, OneShotClustering
-from intarsia.exceptions import LocalAlgorithmError
+from intarsia.exceptions import EmptyTableError, LocalAlgorithmError, SettingError
 
 BOTH = [FederatedClustering, OneShotClustering]
 
@@ -574,3 +574,45 @@ def test_distances_of_a_matrix_are_a_table_if_asked():
     assert plain.predict(frame, as_frame=True).index.tolist() == frame.index.tolist()
     assert plain.predict_proba(frame.to_numpy()).shape == (40, 2)
     assert plain.score(frame.to_numpy()) > 0
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_distances_of_several_tables_are_a_table_for_each(kind):
+    library = pytest.importorskip(kind)
+    values = {"x": [0.0, 0.1, 9.0, 9.1], "y": [5.0, 5.2, 7.0, 7.2]}
+    tables = {name: library.DataFrame(values) for name in ("a", "b")}
+    if kind == "pandas":
+        tables["b"].index = [4, 5, 6, 7]
+    plain = FederatedClustering(2, random_state=0).fit(tables)
+    model = FederatedClustering(2, random_state=0).set_output(transform=kind)
+    for framed in (model.fit(tables).transform(tables), model.fit_transform(tables)):
+        for name, table in tables.items():
+            assert isinstance(framed[name], library.DataFrame)
+            assert list(framed[name].columns) == list(model.get_feature_names_out())
+            np.testing.assert_array_equal(framed[name].to_numpy(), plain.transform(tables)[name])
+            assert kind == "polars" or framed[name].index.equals(table.index)
+    assert isinstance(model.fit(tables["a"]).transform(tables["a"]), library.DataFrame)
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "predict_margin"])
+def test_an_error_about_the_metric_is_said_once_whatever_the_number_of_tables(method):
+    tables = {name: {"x": [1.0, 2.0, 1.0, 2.0], "y": [2.0, 1.0, 2.1, 1.1]} for name in "ab"}
+    model = FederatedClustering(2, metric="cosine", random_state=0).fit(tables)
+    with pytest.raises(SettingError) as raised:
+        getattr(model, method)(tables)
+    assert str(raised.value).count("memberships need") == 1
+
+
+def test_margins_are_those_of_the_result():
+    tables = {name: {"x": [0.0, 0.1, 9.0, 9.1], "y": [5.0, 5.2, 7.0, 7.2]} for name in "ab"}
+    model = FederatedClustering(2, random_state=0).fit(tables)
+    for name, margins in model.predict_margin(tables).items():
+        np.testing.assert_array_equal(margins, model.result_.predict_margin(tables)[name])
+    matrix = np.column_stack([tables["a"]["x"], tables["a"]["y"]])
+    assert FederatedClustering(2, random_state=0).fit(matrix).predict_margin(matrix).shape == (4,)
+
+
+def test_a_table_without_rows_has_nothing_to_label():
+    model = FederatedClustering(2, random_state=0).fit({name: {"x": [0.0, 0.1, 9.0, 9.1]} for name in "ab"})
+    with pytest.raises(EmptyTableError, match="has no rows, so there is nothing to label"):
+        model.predict(pd.DataFrame({"x": []}, dtype=float))

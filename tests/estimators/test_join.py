@@ -222,6 +222,28 @@ def test_local_clusters_that_are_unlike_every_cluster_are_named(fitted):
     assert not result.join({"late": table("bce", 3)}).outcome.remarks
 
 
+def with_colours(n_changed=0, ages=(30.0, 55.0, 75.0), colours=("red", "green", "blue")):
+    """99 rows of three clusters with a colour each; the first rows have that of the second cluster."""
+    cluster = np.arange(99) % 3
+    colour = np.array(colours)[cluster]
+    colour[:n_changed] = "green"
+    return {"age": np.array(ages)[cluster] + np.random.default_rng(1).normal(size=99) * 3, "colour": colour.tolist()}
+
+
+@pytest.mark.parametrize("n_changed", [0, 1, 3])
+def test_a_few_rows_with_the_level_of_another_cluster_are_not_far_from_all(n_changed):
+    result = intarsia.cluster({"a": with_colours(), "b": with_colours()}, 3, random_state=0)
+    joined = result.join({"c": with_colours(n_changed)})  # in the model, all rows of a cluster have the same colour
+    assert not joined.outcome.remarks
+
+
+@pytest.mark.parametrize("far", [{"ages": (30.0, 55.0, 200.0)}, {"colours": ("red", "green", "red")}])
+def test_among_levels_that_coincide_with_clusters_outlying_newcomers_are_named(far):
+    result = intarsia.cluster({"a": with_colours(), "b": with_colours()}, 3, random_state=0)
+    with pytest.warns(AssumptionWarning, match=r"1 of 3 local clusters of 'c' \(33 rows\) are far from every cluster"):
+        result.join({"c": with_colours(**far)})
+
+
 def test_a_column_in_other_units_is_named(fitted):
     result, _ = fitted
     rng = np.random.default_rng(7)

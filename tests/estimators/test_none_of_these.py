@@ -6,7 +6,7 @@ import pytest
 
 import intarsia
 from intarsia import ReleasePolicy
-from intarsia.core.tails import LEVELS
+from intarsia.core.tails import LEVELS, is_none, thresholds
 from intarsia.exceptions import SettingError
 from intarsia.results.label_file import rename_labels
 
@@ -46,6 +46,73 @@ def test_outliers_are_none_of_these_and_ordinary_rows_are_not(settings, seed):
     }
     assert share["outliers"] >= 0.95
     assert max(share["train"], share["new"]) <= 0.015
+
+
+def study_with_missing_values(seed, d, missing, n_rows=240):
+    """Four participants with three fifths of the columns each: their rows, new ones, outliers; some values are missing."""
+    rng = np.random.default_rng([seed, 77])
+    centres = rng.normal(size=(3, d)) * 5
+    columns = [np.union1d(rng.choice(d, 3 * d // 5 + 1, replace=False), [0]) for _ in range(4)]
+
+    def rows(n, far=0.0):
+        tables = {}
+        for i, index in enumerate(columns):
+            away = rng.choice([-1.0, 1.0], size=(n, d)) * far
+            values = (centres[rng.integers(0, 3, n)] + rng.normal(size=(n, d)) + away)[:, index]
+            values[rng.random(values.shape) < missing] = np.nan
+            values = values[~np.isnan(values).all(axis=1)]
+            tables[f"p{i}"] = {f"x{j}": column for j, column in zip(index, values.T, strict=True)}
+        return tables
+
+    return rows(n_rows), rows(n_rows), rows(60, 25.0)
+
+
+@pytest.mark.filterwarnings("ignore::intarsia.exceptions.AssumptionWarning")
+@pytest.mark.parametrize("d", [4, 8, 20])
+@pytest.mark.parametrize("missing", [0.2, 0.4])
+def test_ordinary_rows_with_few_values_are_not_none_of_these_and_outliers_are(d, missing, tmp_path):
+    for seed in range(4):
+        train, new, outliers = study_with_missing_values(seed, d, missing)
+        result = intarsia.cluster(train, 3, random_state=seed)
+        result.save(tmp_path / "p.intarsia", public=True)
+        public = intarsia.load(tmp_path / "p.intarsia")
+        none = {}
+        for name, tables in (("train", train), ("new", new), ("outliers", outliers)):
+            labels = result.predict(tables, none_beyond=0.99)
+            for key, shared in public.predict(tables, none_beyond=0.99).items():
+                np.testing.assert_array_equal(shared, labels[key])
+            none[name] = np.mean(np.concatenate(list(labels.values())) < 0)
+        assert none["outliers"] >= 0.95
+        assert max(none["train"], none["new"]) <= 0.015
+
+
+def test_a_row_with_one_column_that_tells_clusters_badly_apart_is_no_outlier():
+    rng = np.random.default_rng(0)
+    cluster = np.arange(300) % 3
+    tables = {
+        name: {"x": cluster * 20.0 + rng.normal(size=300), "y": cluster * 20.0 + rng.normal(size=300), "z": noise}
+        for name, noise in (("a", rng.normal(size=300)), ("b", rng.normal(size=300)))
+    }
+    result = intarsia.cluster(tables, 3, random_state=0)
+    alone = result.predict({"z": rng.normal(size=300)}, none_beyond=0.99)
+    assert np.mean(alone < 0) <= 0.015
+    assert (result.predict({"z": [50.0, -50.0]}, none_beyond=0.99) == -1).all()
+
+
+@pytest.mark.parametrize("draw", ["normal", "uniform", "laplace"])
+def test_the_limits_of_rows_with_all_columns_are_those_that_were_counted(draw):
+    rng = np.random.default_rng(1)
+    centres = rng.normal(size=(3, 5)) * 6
+    tables = {
+        name: centres[np.arange(300) % 3] + getattr(rng, draw)(size=(300, 5)) * [1, 1, 1, 2, 3] for name in ("a", "b")
+    }
+    named = {name: {f"x{j}": column for j, column in enumerate(rows.T)} for name, rows in tables.items()}
+    result = intarsia.cluster(named, 3, random_state=0)
+    for share in (0.5, 0.9, 0.99):
+        limits = thresholds(result.global_model.tails, share)
+        for name, table in named.items():
+            labels = result.predict(table, none_beyond=share)
+            np.testing.assert_array_equal(labels < 0, is_none(result.transform(table), limits), err_msg=name)
 
 
 def test_rows_that_are_not_none_of_these_keep_their_cluster():

@@ -74,6 +74,21 @@ def test_labels_stay_in_the_kit_beside_the_ids(kit):
     assert np.bincount(labels["cluster"]).tolist() == reply.sizes.tolist()
 
 
+def test_labels_get_the_names_of_clusters_when_the_model_arrives(kit):
+    site = Site("a", kit, RUN)
+    site.answer(encode(summarize()))
+    site.answer(encode(Assign(groups=np.array([1, 0]), n_groups=2)))
+    plain = pl.read_csv(kit / "labels.csv")
+    model_of(kit, kit / "plain")
+    intarsia.load(kit / "plain").rename({1: "mild"}).save(kit / "named")
+    assert isinstance(site.answer(encode(KeepModel(model=(kit / "named").read_bytes()))), ModelKept)
+    for path in (kit / "labels.csv", kit / "labels" / f"{RUN}.csv"):
+        labels = pl.read_csv(path)
+        assert labels.drop("name").equals(plain)
+        assert labels["name"].to_list() == ["mild" if k == 1 else "" for k in plain["cluster"]]
+        assert path.stat().st_mode & 0o077 == 0
+
+
 def test_another_run_overwrites_no_labels_of_this_one(kit):
     labels = {}
     for run, groups in ((RUN, [1, 0]), ("f" * 16, [0, 0])):

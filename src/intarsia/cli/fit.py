@@ -190,7 +190,7 @@ def show(result: ClusteringResult, output: Path) -> None:
     out.print(str(result), highlight=False)
     if result.choices:
         out.print(str(result.choices), highlight=False, markup=False)
-    if result.repeat is not None:
+    if result.repeat is not None and not result.run.joined:  # a join changes nothing of it
         out.print(str(result.repeat), highlight=False, markup=False)
     if result.outcome.stability is not None:
         out.print(str(result.outcome.stability), highlight=False, markup=False)

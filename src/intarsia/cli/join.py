@@ -12,7 +12,7 @@ from intarsia.cli.console import err, out, plain, print_json
 from intarsia.cli.fit import show, tables_of
 from intarsia.cli.progress import Watch
 from intarsia.cli.run_record import record_of
-from intarsia.cli.study_folder import MODEL, check_free, label_files, model_in, write_study
+from intarsia.cli.study_folder import check_free, label_files, model_in, write_study
 from intarsia.cli.table_options import DatesOption, DecimalOption, EncodingOption, IdOption, TableOptions
 from intarsia.exceptions import InputError
 
@@ -71,6 +71,5 @@ def join(
         err.print(
             plain(f"{study} has no labels of {', '.join(absent)}: they are with these participants, and still hold.")
         )
-    out.print(
-        f"joined: {', '.join(map(str, tables))}; everybody else keeps {MODEL}'s clusters and labels", highlight=False
-    )
+    names = ", ".join(map(str, tables))
+    out.print(plain(f"joined: {names}. Clusters and labels of all others are unchanged."), highlight=False)

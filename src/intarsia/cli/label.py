@@ -8,44 +8,40 @@ from typing import Annotated
 import typer
 
 from intarsia.cli.kit_options import Json
+from intarsia.cli.label_options import ForceOption, MarginOption, NoneBeyondOption, OutputOption
 from intarsia.cli.predict import predict
+from intarsia.cli.study_folder import MODEL, model_in
+from intarsia.cli.table_options import DatesOption, DecimalOption, EncodingOption, RenameOption
 from intarsia.exceptions import SettingError
-
-MODEL = "model.intarsia"
 
 
 def label(
     model: Annotated[
-        Path | None, typer.Option("--model", "-m", help="The study's public model. Default: model.intarsia in the kit.")
+        Path | None,
+        typer.Option(
+            "--model", "-m", help="The study's public model, or its folder. Default: model.intarsia in the kit."
+        ),
     ] = None,
     table: Annotated[
         Path | None, typer.Option("--table", help="A file of new rows. Default: the table that the kit names.")
     ] = None,
     kit: Annotated[Path | None, typer.Option("--kit", help="Your kit: the folder that was made for you.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A CSV or Parquet file (default: standard output).")
-    ] = None,
+    output: OutputOption = None,
     id_column: Annotated[
         str | None, typer.Option("--id", help="The column that identifies rows. Default: the one that the kit names.")
     ] = None,
-    margin: Annotated[
-        bool,
-        typer.Option(
-            "--margin", "--margins", help="Also write how clearly each row belongs to a cluster: 0 tie, 1 clear."
-        ),
-    ] = False,
-    none_beyond: Annotated[
-        float | None,
-        typer.Option(
-            "--none-beyond",
-            help="0.5 to 0.999: −1 for rows farther from every cluster than this share of the study's rows.",
-        ),
-    ] = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
+    dates: DatesOption = None,
+    rename: RenameOption = None,
+    margin: MarginOption = False,
+    none_beyond: NoneBeyondOption = None,
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
     """Label new rows with the public model of a study. Nothing is sent: neither network nor coordinator is needed.
 
-    With a kit, the table is read as the study's own: decimal sign, encoding, dates and names of columns.
+    With a kit, the table is read as the study's own, where options do not say otherwise.
 
     Example: [bold]intarsia participant label --model model.intarsia --table new.parquet -o labels.csv[/]
     """
@@ -61,6 +57,7 @@ def label(
         model = kit / MODEL if model is None else model
         table = Path(settings.table) if table is None and settings.table else table
         id_column = settings.id_column if id_column is None else id_column
+    model = None if model is None else model_in(model)
     if model is None or not model.is_file():
         where = "no model was given" if model is None else f"{model} was not found"
         raise SettingError(
@@ -74,11 +71,12 @@ def label(
         str(table),
         output,
         id_column,
-        [settings.decimal] if settings.decimal else [],
-        [settings.encoding] if settings.encoding else [],
-        [f"{column}={day}" for column, day in settings.dates.items()],
-        [f"{old}={new}" for old, new in settings.rename.items()],
+        decimal or [each for each in (settings.decimal,) if each],
+        encoding or [each for each in (settings.encoding,) if each],
+        [*(f"{column}={day}" for column, day in settings.dates.items()), *(dates or ())],
+        [*(f"{old}={new}" for old, new in settings.rename.items()), *(rename or ())],
         margin=margin,
         none_beyond=none_beyond,
+        force=force,
         json=json,
     )

@@ -12,6 +12,7 @@ import typer
 
 from intarsia.cli.console import err, plain, print_json
 from intarsia.cli.interrupts import uninterrupted, written
+from intarsia.cli.label_options import ForceOption, MarginOption, NoneBeyondOption, OutputOption, check_output
 from intarsia.cli.study_folder import model_in
 from intarsia.cli.table_options import (
     DatesOption,
@@ -23,7 +24,7 @@ from intarsia.cli.table_options import (
     renamed,
     say_remarks,
 )
-from intarsia.exceptions import InputError, SettingError, UnknownLevelsWarning, quote
+from intarsia.exceptions import InputError, UnknownLevelsWarning, quote
 from intarsia.results.label_file import columns_of, label_lines, write_labels
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
 def predict(
     model: Annotated[Path, typer.Argument(help="study/model.intarsia, or the study's folder.")],
     file: Annotated[str, typer.Argument(help="A file of new rows, with any of the study's columns.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A CSV or Parquet file (default: standard output).")
-    ] = None,
+    output: OutputOption = None,
     id_column: Annotated[
         str | None,
         typer.Option("--id", help="The column that identifies rows; not clustered on, but written beside the labels."),
@@ -48,20 +47,9 @@ def predict(
         Path | None,
         typer.Option(help=r"The file of fit --config: names of columns, for name=file as in \[columns.name]."),
     ] = None,
-    margin: Annotated[
-        bool,
-        typer.Option(
-            "--margin", "--margins", help="Also write how clearly each row belongs to a cluster: 0 tie, 1 clear."
-        ),
-    ] = False,
-    none_beyond: Annotated[
-        float | None,
-        typer.Option(
-            "--none-beyond",
-            help="0.5 to 0.999: −1 for rows farther from every cluster than this share of the study's rows.",
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file of labels.")] = False,
+    margin: MarginOption = False,
+    none_beyond: NoneBeyondOption = None,
+    force: ForceOption = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Label every row of a file with its cluster. Columns that the study does not have are ignored and listed.
@@ -69,15 +57,14 @@ def predict(
     Example: [bold]intarsia predict study/ new.csv -o labels.csv[/]
     """
     from intarsia.estimators import load
+    from intarsia.estimators.model import check_none_beyond
     from intarsia.estimators.predict import unknown_columns
     from intarsia.tables.open import named_paths, open_table
 
     study = load(model_in(model))
     ((name, path),) = named_paths([file]).items()
-    if output is not None and not force and (output.exists() or output.is_symlink()):
-        raise SettingError(f"{output} already exists. Hint: another --output, or --force to replace it.")
-    if output is not None and output.resolve() == Path(path).resolve():
-        raise SettingError(f"{output} is the file of new rows. Hint: another --output.")
+    check_output(output, Path(path), force=force)
+    check_none_beyond(study.global_model, none_beyond)
     names = _names_of_columns(config, name) | renamed(rename)
     options = TableOptions.of([name], None, decimal, encoding, dates, {name: names})
     opened = open_table(path, name, id_column=id_column, how=options.reading(name))
@@ -126,7 +113,7 @@ def _show(columns: dict[str, Any], ids: Ids | None, output: Path | None, *, json
     elif output is None:
         for lines in label_lines(columns, ids):
             sys.stdout.write(lines.decode())
-    else:
+    if output is not None:
         with uninterrupted():
             write_labels(output, columns, ids)
             written(output)

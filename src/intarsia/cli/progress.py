@@ -50,11 +50,12 @@ class Watch(Progress):
     def __enter__(self) -> Self:
         if self._live is not None:
             self._live.start()
-        return self
+        return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        super().__exit__(kind, error, trace)
         if self._live is not None:
             self._live.stop()
 

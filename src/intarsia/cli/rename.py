@@ -27,6 +27,8 @@ def rename(
         number, equals, name = each.partition("=")
         if not equals or not number.strip().isdecimal():
             raise SettingError(f"{each!r} is no name for a cluster. Hint: NUMBER=NAME, as in 0=mild.")
+        if int(number) in given:
+            raise SettingError(f"cluster {int(number)} is given two names. Hint: leave one out.")
         given[int(number)] = name
     path = model_in(study)
     loaded = load(path)

@@ -25,11 +25,17 @@ def schema_of(kind: Kind) -> dict[str, Any]:
     import msgspec
 
     from intarsia.cli.run_file import RunFile
-    from intarsia.report.data import ReportData
+    from intarsia.report.data import REPORT_FORMAT, ReportData
 
-    content = RunFile if kind is Kind.RUN else ReportData
+    content, version = (RunFile, RUN_FORMAT) if kind is Kind.RUN else (ReportData, REPORT_FORMAT)
     schema: dict[str, Any] = _with_null(msgspec.json.schema(content))
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"{kind.value}.json", **schema}
+    schema["$defs"][content.__name__]["properties"]["format"] = {"type": "integer", "const": version}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:intarsia:{kind.value}.json:{version}",
+        "title": f"{kind.value}.json, format {version}",
+        **schema,
+    }
 
 
 def _with_null(part: Any) -> Any:

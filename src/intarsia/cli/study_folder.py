@@ -183,7 +183,7 @@ def report_on(output: Path, min_holders: int = 1) -> None:
     record = record_of(study, run.method, run.settings.get("n_clusters"), dict(run.settings), {}, run.seconds)
     write_results(study, output, record, min_holders)
     out.print(str(study), highlight=False)
-    if study.repeat is not None:
+    if study.repeat is not None and not study.run.joined:  # a join changes nothing of it
         out.print(str(study.repeat), highlight=False, markup=False)
     print_lights(study.findings)
     for note in run.notes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from intarsia.exceptions import SettingError
 
@@ -37,4 +37,16 @@ def _numbers(given: Sequence[str], option: str) -> dict[str, float]:
         if name in weights:
             raise SettingError(f"{option} gives {name!r} two weights. Hint: leave one out.")
         weights[name] = weight
+    _check_range(weights, option)
     return weights
+
+
+def _check_range(weights: Mapping[str, float], option: str) -> None:
+    from intarsia.coordinator.weights import wrong_weight
+
+    name, problem = wrong_weight(weights)
+    if not problem:
+        return
+    if option == "--feature-weight":
+        raise SettingError(f"feature_weights: {problem} Hint: to leave a column out, use -x {name}.")
+    raise SettingError(f"participant_weights: {problem} Hint: to leave a participant out, leave its file out.")

@@ -20,7 +20,8 @@ from intarsia.coordinator.members import Members
 from intarsia.coordinator.odd_units import odd_units
 from intarsia.core.alignment import match
 from intarsia.core.centroids import MaskedCentroids, merge
-from intarsia.core.distances import Extent, extent_of, rescaled_distances
+from intarsia.core.continuity import gaps, pooled_spread
+from intarsia.core.distances import ROUNDING, Extent, extent_of, rescaled_distances
 from intarsia.core.features import indicators, joint_levels
 from intarsia.core.grouping.certainty import relative_gap
 from intarsia.core.odd_columns import OddColumn
@@ -32,6 +33,7 @@ from intarsia.results.outcome import Aggregation, Coverage, GlobalModel, Outcome
 
 MATCHED = "matched"  # how local clusters of newcomers are grouped
 UNLIKE = 3.0  # deviations within clusters: a local cluster that is farther from every cluster is unlike all of them
+_SHARE = 0.2  # of the rows: a level's share in a cluster has this deviation at least
 _OTHERS = ""  # stands for all participants of the model, which says nothing of single ones
 
 
@@ -193,21 +195,19 @@ def settled(model: GlobalModel, clusters: LocalClusters, groups: IntArray) -> Ma
 def unlike_all(model: GlobalModel, clusters: LocalClusters) -> FloatArray:
     """Return how far each local cluster is from the nearest cluster: root mean square over features, in deviations within.
 
-    It is 0 where the two share nothing that varies within clusters.
+    A feature that hardly varies within clusters counts a tenth of the deviation between centroids as one within. A level,
+    which all rows of a cluster may have, counts a fifth of the rows as one deviation. The result is 0 where nothing that
+    varies is shared.
     """
-    total = model.cells.sum(axis=0)
-    within = (model.cells * model.variances).sum(axis=0) / np.maximum(total, 1.0)
-    d = len(model.space)
-    values, seen = clusters.centroids.values[:, :d], clusters.centroids.seen[:, :d]
-    far = np.full((len(values), len(model.centroids)), np.inf)
-    for k in range(len(model.centroids)):
-        shared = seen & model.centroids.seen[k] & (within > 0)
-        squares = np.where(shared, np.square(values - model.centroids.values[k]), 0.0) / np.where(
-            within > 0, within, 1.0
-        )
-        n = shared.sum(axis=1)
-        far[:, k] = np.where(n > 0, np.sqrt(squares.sum(axis=1) / np.maximum(n, 1)), 0.0)
-    return np.asarray(far.min(axis=1))
+    d, known = len(model.space), model.centroids
+    local = MaskedCentroids(clusters.centroids.values[:, :d], clusters.centroids.counts[:, :d])
+    spread = pooled_spread(known, model.variances, model.cells)
+    size = np.abs(np.where(known.seen, known.values, 0.0)).max(axis=0, initial=0.0) + np.abs(model.shift / model.scale)
+    of_levels = model.space.mask([name for name in indicators(model.levels) if name in model.space])
+    least = np.where(of_levels, np.square(_SHARE / model.scale), 0.0)
+    spread = np.where(spread > np.square(ROUNDING * size), np.maximum(spread, least), 0.0)
+    far = gaps(local, known, np.tile(spread, (len(known), 1))).rms
+    return np.asarray(np.nan_to_num(far, nan=0.0).min(axis=1))
 
 
 class Arrived(NamedTuple):
@@ -261,8 +261,8 @@ def _remarks(model: GlobalModel, arrived: Arrived) -> Iterator[str]:
         if n := int((own & far).sum()):
             rows = int(arrived.clusters.sizes[own & far].sum())
             yield (
-                f"{n} of {int(own.sum())} local clusters of {name!r} ({rows} rows) are far from every cluster of the model "
-                "that it joined. Their rows have the label of the nearest one. Hint: a new run with all participants may "
+                f"{n} of {int(own.sum())} local clusters of {name!r} ({rows} rows) are far from every cluster of the model. "
+                "Their rows have the label of the nearest one. Hint: a new run with all participants may "
                 "give them a cluster of their own."
             )
 

@@ -8,6 +8,8 @@ counts as that of w columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +59,22 @@ def factors_of(weights: Mapping[str, float], metric: Metric) -> dict[str, float]
     return {name: float(weight) ** power for name, weight in weights.items()}
 
 
+def wrong_weight(weights: Mapping[Any, Any]) -> tuple[str, str]:
+    """Return whose weight is not accepted, and what is said of it; two empty texts if all are.
+
+    >>> wrong_weight({"size": 2, "age": 0})
+    ('age', "the weight of 'age' must be from 1e-06 to 1e+06. Got 0.")
+    """
+    for key, weight in weights.items():
+        is_number = isinstance(weight, Real) and not isinstance(weight, bool)
+        if not (is_number and SMALLEST <= float(weight) <= LARGEST):  # also what is not a number
+            seen = (
+                f"{float(weight):g}" if is_number else repr(weight) if isinstance(weight, str | bool) else "no number"
+            )
+            return str(key), f"the weight of {quote([key])} must be from {SMALLEST:g} to {LARGEST:g}. Got {seen}."
+    return "", ""
+
+
 def check_weighted(weights: Iterable[str], columns: Iterable[str], levels: Mapping[str, Iterable[str]]) -> None:
     """Raise a SettingError if weights are given to columns that no participant has; columns of categories are in both."""
     known = dict.fromkeys(columns)
@@ -68,5 +86,5 @@ def check_weighted(weights: Iterable[str], columns: Iterable[str], levels: Mappi
     alike += [f"all levels of {column_of[name]!r} share one weight" for name in unknown if name in column_of]
     hint = "; ".join(dict.fromkeys(alike)) or f"the columns are {quote(sorted(known), 20)}"
     raise SettingError(
-        f"feature_weights names {len(unknown)} column(s) that no participant has told of: {quote(unknown)}. Hint: {hint}."
+        f"feature_weights names {len(unknown)} column(s) that no participant has: {quote(unknown)}. Hint: {hint}."
     )

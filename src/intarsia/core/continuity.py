@@ -37,13 +37,18 @@ class Gaps(NamedTuple):
 
 def spread_of(centroids: MaskedCentroids, variances: FloatArray, cells: FloatArray) -> FloatArray:
     """Return the variance of each feature within each cluster, never far below that within all of them."""
+    pooled = pooled_spread(centroids, variances, cells)
+    return np.asarray(np.maximum(np.where(cells > 0, variances, pooled), _NARROWEST * pooled))
+
+
+def pooled_spread(centroids: MaskedCentroids, variances: FloatArray, cells: FloatArray) -> FloatArray:
+    """Return the variance of each feature within all clusters, never far below that between their centroids."""
     total = np.maximum(cells.sum(axis=0), 1.0)
     within = (cells * np.where(cells > 0, variances, 0.0)).sum(axis=0) / total
     n = np.maximum(centroids.seen.sum(axis=0), 1)
     mean = np.where(centroids.seen, centroids.values, 0.0).sum(axis=0) / n
     between = np.where(centroids.seen, np.square(centroids.values - mean), 0.0).sum(axis=0) / n
-    pooled = np.maximum(within, _CONSTANT * between)
-    return np.asarray(np.maximum(np.where(cells > 0, variances, pooled), _NARROWEST * pooled))
+    return np.asarray(np.maximum(within, _CONSTANT * between))
 
 
 def gaps(points: MaskedCentroids, centroids: MaskedCentroids, spread: FloatArray) -> Gaps:

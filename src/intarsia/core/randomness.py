@@ -22,3 +22,14 @@ def stream(seed: int, *address: str | int) -> np.random.Generator:
 def draw_seed(rng: np.random.Generator) -> int:
     """A seed for whatever wants a plain integer (scikit-learn's ``random_state``)."""
     return int(rng.integers(2**31 - 1))
+
+
+def seed_of(random_state: int | np.random.RandomState | np.random.Generator | None) -> int:
+    """Return a seed from an int, a RandomState, a Generator, or, for None, from the operating system."""
+    if random_state is None:
+        return draw_seed(np.random.default_rng())
+    if isinstance(random_state, np.random.Generator):
+        return draw_seed(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return int(random_state)

@@ -131,15 +131,51 @@ def gaussian_quantiles(
     """
     known = centroids.seen & extent.varies
     reach = np.where(known, np.square(extent.width), 0.0).sum(axis=1)
-    share = np.where(known, variances, 0.0)
-    largest = share.max(axis=1, initial=0.0)
-    share = share / np.where(largest > 0, largest, 1.0)[:, None]  # squares of variances may be too large or too small
-    mean, alone = share.sum(axis=1), np.square(share).sum(axis=1)
+    share, largest = _shares(np.where(known, variances, 0.0))
+    sums = share.sum(axis=1)[:, None], np.square(share).sum(axis=1)[:, None]
+    squared = _squared_quantiles(*sums, levels, dependent) * (largest / np.where(reach > 0, reach, 1.0))[:, None]
+    return np.where((reach > 0)[:, None], np.maximum(np.sqrt(squared), EDGES[0]), np.inf)
+
+
+def _shares(variances: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return variances relative to the largest of each cluster, and these: their squares may be too large or too small."""
+    largest = variances.max(axis=1, initial=0.0)
+    return variances / np.where(largest > 0, largest, 1.0)[:, None], largest
+
+
+def _squared_quantiles(mean: FloatArray, alone: FloatArray, levels: FloatArray | float, dependent: float) -> FloatArray:
+    """Return quantiles of a sum of squares of Gaussians, from the sums of their variances and of the squares of these."""
     spread = 2.0 * ((1.0 - dependent) * alone + dependent * np.square(mean))
     relative = np.divide(spread, np.square(mean), out=np.zeros_like(mean), where=mean > 0) / 9.0
-    cube = 1.0 - relative[:, None] + ndtri(levels) * np.sqrt(relative)[:, None]
-    squared = np.maximum(cube, 0.0) ** 3 * (mean * (largest / np.where(reach > 0, reach, 1.0)))[:, None]
-    return np.where((reach > 0)[:, None], np.maximum(np.sqrt(squared), EDGES[0]), np.inf)
+    return np.asarray(np.maximum(1.0 - relative + ndtri(levels) * np.sqrt(relative), 0.0) ** 3 * mean)
+
+
+def limits_of_rows(
+    observed: BoolArray, centroids: MaskedCentroids, variances: FloatArray, extent: Extent, share: float
+) -> FloatArray:
+    """Return rows × clusters: the distance that this share of a Gaussian's rows are within, over the values of each row.
+
+    The mean square over m features varies by 2/m of itself, so that rows with few values are farther from their centroid,
+    and so are rows with those columns whose spread is large beside the extent. 0 where nothing is known.
+    """
+    known, there = centroids.seen & extent.varies, observed.astype(np.float64)
+    shares, largest = _shares(np.where(known, variances, 0.0))
+    reach = there @ np.where(known, np.square(extent.width), 0.0).T
+    squared = _squared_quantiles(there @ shares.T, there @ np.square(shares).T, share, 0.0)
+    return np.asarray(np.sqrt(np.divide(squared * largest, reach, out=np.zeros_like(reach), where=reach > 0)))
+
+
+def widened(limits: FloatArray, of_rows: FloatArray, of_whole_rows: FloatArray) -> FloatArray:
+    """Return ``limits`` of clusters for rows that lack columns: as far as Gaussians reach, if that is farther.
+
+    Where limits are nearer than Gaussians reach for rows with all columns (``of_whole_rows``), they are as much nearer for
+    all rows. So the limits of rows with all columns stay.
+
+    >>> widened(np.array([2.0, 2.0]), np.array([[3.0, 5.0]]), np.array([[1.0, 4.0]]))
+    array([[3. , 2.5]])
+    """
+    nearer = np.divide(limits, of_whole_rows, out=np.ones_like(of_whole_rows), where=of_whole_rows > limits)
+    return np.maximum(limits, nearer * of_rows)
 
 
 def uncounted_quantiles(

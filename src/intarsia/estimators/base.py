@@ -24,14 +24,16 @@ from intarsia.coordinator.weights import check_weighted
 from intarsia.core.distances import Metric
 from intarsia.core.features import indicators, joint_levels
 from intarsia.core.private.declared import DifferentialPrivacy
-from intarsia.core.randomness import draw_seed
+from intarsia.core.randomness import seed_of
 from intarsia.core.types import FloatArray
+from intarsia.estimators.containers import contained, containing_itself
 from intarsia.estimators.predict import features_in_order, framed
 from intarsia.estimators.presets import with_preset
 from intarsia.estimators.recording import VERSIONS, progress_of, settings_of
 from intarsia.estimators.result import ClusteringResult
-from intarsia.estimators.settings import OBSERVED, check_settings, for_each, row_weights_of, weights_by_name
+from intarsia.estimators.settings import OBSERVED, check_settings, for_each
 from intarsia.estimators.stability import KINDS, Fitted
+from intarsia.estimators.weights import row_weights_of, weights_by_name
 from intarsia.exceptions import MissingCellsError, TooFewRowsError, UnknownFeaturesError, quote
 from intarsia.participant.vault import new_credentials
 from intarsia.privacy.budget import Charged
@@ -53,6 +55,7 @@ from intarsia.tables.participants import check_one, has_text_names, hold_all, is
 _PLAIN = "table"
 
 
+@containing_itself
 class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
     """Base class of the estimators: reads tables, runs an algorithm over their participants, keeps the result."""
 
@@ -104,11 +107,11 @@ class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
         A ``watcher`` is called at the start of every exchange and at every reply.
         """
         self._check_settings()
-        watcher = watcher or progress_of(self)
         many = is_many(tables)
         tables = keyed(tables) if many else tables
-        with self._workers(len(tables) if many else 1) as workers:  # they start while tables are read
-            result = self._run(self.held(tables), workers, watcher)
+        workers_of = self._workers(len(tables) if many else 1)
+        with progress_of(self) as progress, workers_of as workers:  # they start while tables are read
+            result = self._run(self.held(tables), workers, watcher or progress)
         result = replace(result, fitted=Fitted(clone(self), tables))
         self._keep(result, plain=not many)
         return result
@@ -178,7 +181,7 @@ class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
         names_of = {str(key): table.given_names for key, table in tables.items()}
         levels_of = {str(key): self._levels_of(table) for key, table in tables.items()}
         self._check_tables(tables, names_of, joint_levels(levels_of.values()))
-        seed, recorder = _seed(self.random_state), Recorder(watcher)
+        seed, recorder = seed_of(self.random_state), Recorder(watcher)
         algorithm, settings = self._for(list(tables), seed), settings_of(self)
         with self.runtime_for(tables, algorithm, workers, charged or {}) as runtime:
             outcome = drive(algorithm, runtime, recorder)
@@ -264,7 +267,7 @@ class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
     def algorithm_for(self, participants: Sequence[str]) -> Algorithm:
         """Return the algorithm that a coordinator of a federation runs for participants of these names."""
         self._check_settings()
-        return self._for(list(participants), _seed(self.random_state))
+        return self._for(list(participants), seed_of(self.random_state))
 
     def _for(self, keys: Sequence[Hashable], seed: int) -> Algorithm:
         fixed = self.n_local_clusters
@@ -327,10 +330,21 @@ class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
     def transform(self, X: Any) -> Any:
         """Return the rescaled distance of each row to each centroid: rows × K, as :meth:`ClusteringResult.transform`.
 
-        ``set_output(transform="pandas")`` gives a table of them, for one table or matrix.
+        ``set_output(transform="pandas")`` gives a table of them, for each of several tables.
         """
         tables = self._named(X)
-        return self.result_.transform(tables)
+        distances = self.result_.transform(tables)
+        if not is_many(tables):
+            return contained(self, X, distances)
+        return {key: contained(self, table, distances[key]) for key, table in keyed(tables).items()}
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Fit, and return the rescaled distances of the same rows, as :meth:`transform`."""
+        return self.fit(X, y).transform(X)
+
+    def predict_margin(self, X: Any) -> Any:
+        """Return the largest membership of each row minus the second, as :meth:`ClusteringResult.predict_margin`."""
+        return self.result_.predict_margin(self._named(X))
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002  (scikit-learn's signature)
         """Return the share of the variance that the clusters explain, as :meth:`ClusteringResult.score`."""
@@ -377,17 +391,6 @@ class TableClusterer(TransformerMixin, ClusterMixin, BaseEstimator, ABC):
 
     def _check_settings(self) -> None:
         check_settings(self.method, self.get_params(deep=False))
-
-
-def _seed(random_state: Any) -> int:
-    """Return a seed from an int, a RandomState, a Generator, or, for None, from the operating system."""
-    if random_state is None:
-        return draw_seed(np.random.default_rng())
-    if isinstance(random_state, np.random.Generator):
-        return draw_seed(random_state)
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    return int(random_state)
 
 
 def _numbered(n: int) -> list[str]:

@@ -122,13 +122,7 @@ class Model(ABC):
         array([ 0,  1, -1])
         """
         model = self.global_model
-        if none_beyond is not None:
-            check_value("none_beyond", none_beyond, number(LEVELS[0], LEVELS[-1]))
-            if model.tails is None:
-                raise SettingError(
-                    "it is not known how far the rows of this model are from their centroids, so that none_beyond cannot be "
-                    "used: it was saved by an earlier version, or its metric is not Euclidean and release rules apply."
-                )
+        check_none_beyond(model, none_beyond)
         labels = each(model, tables, lambda table: predict_table(model, table, none_beyond))
         if not as_frame:
             return labels
@@ -171,13 +165,13 @@ class Model(ABC):
         Clusters are modelled as Gaussians with independent features. With many features memberships are nearly 0 or 1: rely
         on their order, not on their size. A row without known values gets the clusters' shares of all rows.
         """
-        return each(self.global_model, tables, lambda table: memberships(self.global_model, self._mixture, table))
+        model, mixture = self.global_model, self._mixture
+        return each(model, tables, lambda table: memberships(model, mixture, table))
 
     def predict_margin(self, tables: Any) -> Any:
         """Return, for each row, the largest membership minus the second largest; 1 with one cluster."""
-        return each(
-            self.global_model, tables, lambda table: margin_of(memberships(self.global_model, self._mixture, table))
-        )
+        model, mixture = self.global_model, self._mixture
+        return each(model, tables, lambda table: margin_of(memberships(model, mixture, table)))
 
     def score(self, tables: Any) -> float:
         """Return the share of the variance that the clusters explain, in common units.
@@ -203,6 +197,18 @@ class Model(ABC):
         """
         model = self.global_model
         return joined([imputed(model, self._mixture, part, self.feature_names) for part in all_tables(model, table)])
+
+
+def check_none_beyond(model: GlobalModel, share: float | None) -> None:
+    """Raise a SettingError unless the model knows how far this share of its rows is from their centroids; None is right."""
+    if share is None:
+        return
+    check_value("none_beyond", share, number(LEVELS[0], LEVELS[-1]))
+    if model.tails is None:
+        raise SettingError(
+            "it is not known how far the rows of this model are from their centroids, so that none_beyond cannot be "
+            "used: it was saved by an earlier version, or its metric is not Euclidean and release rules apply."
+        )
 
 
 def names_given(model: GlobalModel, names: Mapping[int, str]) -> tuple[str, ...]:

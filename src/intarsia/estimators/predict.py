@@ -17,6 +17,7 @@ from intarsia.core.homoglyphs import differing_letters, look_the_same
 from intarsia.core.mixture import Mixture, expected, log_memberships
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.exceptions import (
+    EmptyTableError,
     MixedKindsError,
     UnknownColumnsWarning,
     UnknownFeaturesError,
@@ -94,7 +95,10 @@ def _batches(model: GlobalModel, table: Any, owner: str) -> Iterator[Table]:
         opened = opened.only(known)
     unknown_levels: dict[str, Counter[str]] = {}
     for batch in opened.batches():
-        rows = read_table(batch, owner, model.levels)
+        try:
+            rows = read_table(batch, owner, model.levels)
+        except EmptyTableError:
+            raise EmptyTableError(f"the table of {owner!r} has no rows, so there is nothing to label.") from None
         for name in model.levels.keys() & rows.categories.keys():
             counts = rows.categories[name].counts
             levels = {level: n for level, n in counts.items() if n and level not in model.levels[name]}

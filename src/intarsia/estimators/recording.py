@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from numbers import Integral, Real
@@ -27,10 +28,12 @@ _LONGEST = 20  # values of a list that are recorded one by one
 VERSIONS = recorder.VERSIONS | {"scikit-learn": sklearn.__version__, "narwhals": narwhals.__version__}
 
 
-def progress_of(estimator: Any) -> Progress | None:
-    """Return a watcher that writes lines to standard error; None unless the estimator is verbose."""
+def progress_of(estimator: Any) -> AbstractContextManager[Progress | None]:
+    """Return a watcher that writes lines to standard error, as a context; that of None unless the estimator is verbose."""
+    if not estimator.verbose:
+        return nullcontext()
     say = partial(print, file=sys.stderr, flush=True)
-    return Progress(say, forecast=forecast_for(estimator), silent=SILENT) if estimator.verbose else None
+    return Progress(say, forecast=forecast_for(estimator), silent=SILENT)
 
 
 def settings_of(estimator: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from intarsia.coordinator.settings import BY_LOCAL, FORCES, LABELS, MERGES, MODELS, MOST_RIVALS, REFINEMENTS
-from intarsia.coordinator.weights import LARGEST, SMALLEST, WAYS
+from intarsia.coordinator.weights import LARGEST, SMALLEST, WAYS, wrong_weight
 from intarsia.core.densities.base import density_names, family_of
 from intarsia.core.distances import METRICS
 from intarsia.core.features import near_misses
@@ -32,10 +32,11 @@ OBSERVED = MISSING[0]
 
 
 class Values(NamedTuple):
-    """A set of values: a test, and the words that follow "must be"."""
+    """A set of values: a test, the words that follow "must be", and what is wrong inside a value of the right kind."""
 
     words: Callable[[], str]
     accepts: Callable[[Any], bool]
+    problem: Callable[[Any], str] = lambda _: ""
 
 
 class Setting(NamedTuple):
@@ -95,15 +96,17 @@ def bounds(within: Values) -> Values:
     )
 
 
-def _weights(of: str) -> Values:
+def _weights(of: str, hint: str) -> Values:
     """Mappings to positive numbers."""
-    within = number(SMALLEST, LARGEST)
     return Values(
         lambda: f"a mapping of {of} to numbers from {SMALLEST:g} to {LARGEST:g}",
         lambda value: (
             isinstance(value, Mapping)
             and len({str(key) for key in value}) == len(value)
-            and all(map(within.accepts, value.values()))
+            and not any(wrong_weight(value))
+        ),
+        lambda value: (
+            f"{wrong} Hint: {hint}." if isinstance(value, Mapping) and (wrong := wrong_weight(value)[1]) else ""
         ),
     )
 
@@ -125,7 +128,6 @@ _CLUSTERER = Values(lambda: "a scikit-learn clusterer such as KMeans(n_clusters=
 _JOBS = Values(
     lambda: "a whole number of at least 1, −1 for all cores", lambda value: _is_whole(value) and int(value) != 0
 )
-_NO_ZERO = "A column that must not count is left out, and so is a participant."
 _BOOLEAN = instance("True or False", bool, np.bool_)
 _MODEL = Values(  # models import this module
     lambda: "a result, a public model, or the path of a saved one",
@@ -147,8 +149,10 @@ _COMMON = {
     "verbose": Setting((whole_number(0, 1), _BOOLEAN)),
     "privacy": Setting((instance("a DifferentialPrivacy", DifferentialPrivacy), NONE)),
     "stability": Setting((_BOOLEAN,)),
-    "feature_weights": Setting((NONE, _weights("columns")), hint=_NO_ZERO),
-    "participant_weights": Setting((one_of(lambda: WAYS), _weights("participants")), hint=_NO_ZERO),
+    "feature_weights": Setting((NONE, _weights("columns", "to leave a column out, drop it from the tables"))),
+    "participant_weights": Setting(
+        (one_of(lambda: WAYS), _weights("participants", "to leave a participant out, drop its table"))
+    ),
 }
 SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "federated": {
@@ -195,6 +199,8 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
 def check_value(name: str, value: Any, *allowed: Values, hint: str = "") -> None:
     """Raise a SettingError unless the value is in one of these sets."""
     if not any(values.accepts(value) for values in allowed):
+        if problem := next(filter(None, (values.problem(value) for values in allowed)), ""):
+            raise SettingError(f"{name}: {problem}")
         words = " or ".join(values.words() for values in allowed)
         raise SettingError(f"{name} must be {words}. Got {_shown(value)} instead.{' Hint: ' if hint else ''}{hint}")
 
@@ -383,18 +389,3 @@ def for_each(setting: Any, keys: Sequence[Hashable], name: str) -> dict[str, Any
             f"{name} names {len(unknown)} participant(s) that have no table: {quote(unknown)}. Hint: {alike}."
         )
     return {str(key): setting.get(key) for key in keys}
-
-
-def weights_by_name(weights: Mapping[Hashable, float] | None) -> dict[str, float] | None:
-    """Return the weights of columns as plain numbers by name; None if no weight was given."""
-    return None if weights is None else {str(name): float(weight) for name, weight in weights.items()}
-
-
-def row_weights_of(setting: Any, keys: Sequence[Hashable]) -> Any:
-    """Return the weights of participants: the name of a way, or plain numbers by name."""
-    if not isinstance(setting, Mapping):
-        return setting
-    return {
-        name: 1.0 if each is None else float(each)
-        for name, each in for_each(setting, keys, "participant_weights").items()
-    }

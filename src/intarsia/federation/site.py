@@ -52,7 +52,8 @@ from intarsia.protocol import (
     encode,
     tag_of,
 )
-from intarsia.results.label_file import write_labels
+from intarsia.results.label_file import rename_labels, write_labels
+from intarsia.results.model_file import public_from_bytes
 from intarsia.tables import Opened, open_table
 from intarsia.tables.csv import check_decimal
 from intarsia.tables.dates import since
@@ -266,12 +267,20 @@ class Site:
         if isinstance(request, Summarize):
             write_atomically(self._last_summarize, encode(request), secret=True)
             self._summarized = True
+        if isinstance(request, KeepModel):
+            self._name_labels(public_from_bytes(request.model, MODEL).names)
         labels = self._participant.labels
         question = request.question if isinstance(request, AskMasked) else request
         if isinstance(question, Label | Assign | KeepLabels) and labels is not None:
             for path in self._label_files:
                 path.parent.mkdir(exist_ok=True)
                 write_labels(path, {"cluster": labels}, self._ids)
+
+    def _name_labels(self, names: tuple[str, ...]) -> None:
+        """Write the names of clusters, which come with the model, into the labels of this run."""
+        if any(names) and self._label_files[0].is_file():
+            for path in self._label_files:
+                rename_labels(path, {k: name for k, name in enumerate(names) if name})
 
     def _recall(self) -> None:
         """Cluster again as before a restart: the request refers to clusters that another process found."""

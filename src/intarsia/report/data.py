@@ -190,6 +190,9 @@ class Privacy:
     spent: tuple[Spending, ...]
 
 
+REPORT_FORMAT = 1  # raised when a field is removed or gets another meaning
+
+
 @dataclass(frozen=True)
 class ReportData:
     """The content of a report, without rows or labels."""
@@ -225,7 +228,7 @@ class ReportData:
     references: tuple[str, ...]
     privacy: Privacy | None = None
     repeat: Repeat | None = None
-    format: int = 1  # raised when a field is removed or gets another meaning; ``intarsia schema report`` has the fields
+    format: int = REPORT_FORMAT  # ``intarsia schema report`` has the fields
     secure: bool = False  # sums were told under masks, so that they are known as totals only
 
     def to_json(self) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from intarsia.tables.open import Ids
 
 _PARQUET = (".parquet", ".pq")
+SUFFIXES = (".csv", *_PARQUET)
 _LINES_AT_A_TIME = 1 << 20
 _FORMULA, _NUMBER = r"^'*[=+\-@\t\r]", r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 

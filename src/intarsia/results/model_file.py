@@ -147,9 +147,7 @@ def _packed(kind: _Kind[_Content], stored: _Content) -> bytes:
 
 def _unpacked(kind: _Kind[_Content], raw: bytes, name: str) -> _Content:
     if not raw.startswith(kind.magic) or len(raw) < HEADER:
-        raise ModelFileError(
-            f"{name} is not a {kind.name}: it does not begin with {kind.magic.decode()} ({len(raw)} bytes)."
-        )
+        raise ModelFileError(f"{name} is not a {kind.name}{' (a CSV file?)' if _is_text(raw) else ''}.")
     (version,) = struct.unpack_from(">H", raw, len(kind.magic))
     if version != kind.version:
         hint = "install a newer intarsia" if version > kind.version else "fit and save the study again"
@@ -163,3 +161,8 @@ def _unpacked(kind: _Kind[_Content], raw: bytes, name: str) -> _Content:
         return kind.decoder.decode(content)
     except (msgspec.DecodeError, ProtocolError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{name} cannot be read ({type(error).__name__}).") from None
+
+
+def _is_text(raw: bytes) -> bool:
+    start = raw[:1000].decode(errors="ignore")
+    return bool(start) and all(character.isprintable() or character.isspace() for character in start)

@@ -14,7 +14,7 @@ from intarsia.core.features import FeatureSpace
 from intarsia.core.grouping.agglomeration import MergeTree
 from intarsia.core.mixture import Mixture, Spread, likeliest, mixture_from, spread_of
 from intarsia.core.odd_columns import OddColumn
-from intarsia.core.tails import is_none, thresholds
+from intarsia.core.tails import is_none, limits_of_rows, thresholds, widened
 from intarsia.core.types import BoolArray, FloatArray, IntArray
 from intarsia.results.choices import ConsideredNumber
 from intarsia.results.privacy import PrivacyAccount
@@ -117,7 +117,23 @@ class GlobalModel:
         if none_beyond is None or self.tails is None:
             return labels
         comparable = ~np.isnan(distances).all(axis=1)  # a row with constant features only is like all others
-        return np.where(comparable & is_none(distances, thresholds(self.tails, none_beyond)), -1, labels)
+        limits = thresholds(self.tails, none_beyond)
+        far = np.flatnonzero(comparable & is_none(distances, limits))
+        if self.metric == "euclidean":  # others have no Gaussian limits
+            complete = np.zeros((len(far), len(self.space)), dtype=np.bool_)
+            complete[:, features] = observed[far]
+            far = far[is_none(distances[far], self._widened(limits, complete, none_beyond))]
+        labels[far] = -1
+        return labels
+
+    def _widened(self, limits: FloatArray, observed: BoolArray, share: float) -> FloatArray:
+        """Return the limits of rows, which may lack columns; from what a public model has, too."""
+        variances = self.spread.squares * np.square(self.spread.width)
+        of_rows, of_whole_rows = (
+            limits_of_rows(rows, self.centroids, variances, self.extent, share)
+            for rows in (observed, np.ones((1, len(self.space)), dtype=np.bool_))
+        )
+        return widened(limits, of_rows, of_whole_rows)
 
     def distances(self, values: FloatArray, observed: BoolArray, features: IntArray) -> FloatArray:
         """Return rescaled distances, rows × clusters; NaN where a row and a centroid have no varying feature in common."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock
-from typing import TYPE_CHECKING
+from threading import Lock, Timer
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from intarsia.runtime.forecast import Forecast, Left
 
@@ -37,7 +38,10 @@ def time_left(left: Left | None) -> str:
 
 
 class Progress:
-    """A watcher of a run that says its progress in lines; none in the first ``silent`` seconds."""
+    """A watcher of a run that says its progress in lines; none in the first ``silent`` seconds.
+
+    As a context, it also says after these seconds what is asked, however long the answers take.
+    """
 
     def __init__(
         self,
@@ -53,6 +57,21 @@ class Progress:
         self._started = self._printed = clock()
         self._step, self._moved = "tables", ""
         self._round = 0
+        self._late: Timer | None = None
+        self._asked: tuple[str, ...] = ()
+
+    def __enter__(self) -> Self:
+        if self._silent > 0:
+            self._late = Timer(self._silent, self._say_asked)
+            self._late.daemon = True
+            self._late.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._late is not None:
+            self._late.cancel()
 
     def asking(self, phase: str, requests: Mapping[str, Request], last: RoundInfo | None) -> None:
         """Show that an exchange begins."""
@@ -69,8 +88,11 @@ class Progress:
             self._moved = "" if last is None else f"{last.movement:.2%}"
             self._forecast.asking(step, requests, last, a_round=a_round)
         self._shown()
-        moved = f"centroids moved by {self._moved} of their extent" if self._moved else ""
-        self._print(ASKING + _few(tuple(requests)), moved)
+        self._asked = (
+            ASKING + _few(tuple(requests)),
+            f"centroids moved by {self._moved} of their extent" if self._moved else "",
+        )
+        self._print(*self._asked)
 
     def answered(self, phase: str, name: str, reply: Reply, seconds: float) -> None:  # noqa: ARG002
         """Show that a participant has replied."""
@@ -82,6 +104,11 @@ class Progress:
 
     def _shown(self) -> None:
         """Draw what has changed, where there is more than lines."""
+
+    def _say_asked(self) -> None:
+        """Say what is asked, if nothing was said before."""
+        if self._asked and self._printed == self._started:
+            self._print(*self._asked)
 
     def _print(self, *parts: str) -> None:
         if self._clock() - self._started < self._silent:
