@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import os
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.attempts import FAILURES, write_failures
+
+collect_ignore = [] if find_spec("nvflare") else ["e2e", "runtime/federation_case.py"]  # no doctest is in them
 
 # a shell starts what runs in the background without SIGINT, and programs that tests start would ignore it, too
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -469,6 +469,7 @@ COMMANDS = (
     "predict",
     "explain",
     "rename",
+    "share",
     "report",
     "demo",
     "datasets",

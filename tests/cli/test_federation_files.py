@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import intarsia
-from intarsia.cli.schema import RunFile
+from intarsia.cli.run_file import RunFile
 from intarsia.cli.study_folder import report_on, unlabelled  # what run does after the network
 
 FILES = Path(__file__).parents[1] / "results/files"

@@ -43,7 +43,7 @@ def test_check_says_how_much_deviations_differ_and_what_auto_does(folder):
         in same
     )
     assert "from 'height' to 'creatinine'" in other
-    pl.DataFrame({"x": np.arange(9.0), "y": 1e-3 * np.arange(9.0) ** 2, "z": 0.1 * np.arange(9.0)}).write_csv(
+    pl.DataFrame({"x": np.arange(9.0), "y": 1e-2 * np.arange(9.0) ** 2, "z": 0.5 * np.arange(9.0)}).write_csv(
         folder / "d.csv"
     )
     assert "from 'y' to 'x'; fit leaves" in inside("check", "d.csv", where=folder, columns=300).stdout

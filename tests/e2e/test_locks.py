@@ -24,7 +24,8 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 from intarsia.coordinator import FederatedAlgorithm
 from intarsia.exceptions import ProtocolError, ReleaseError
 from intarsia.federation.flare.executor import Answering
-from intarsia.federation.flare.job import MESSAGE, REQUEST, Gate, write_job
+from intarsia.federation.flare.filter import Gate
+from intarsia.federation.flare.job import MESSAGE, REQUEST, write_job
 from intarsia.federation.kit_folder import study_of, write_study
 from intarsia.federation.site import RELEASES
 from intarsia.federation.site_settings import LocalSettings, write_settings

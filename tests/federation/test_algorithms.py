@@ -122,7 +122,7 @@ def test_copies_of_the_model_travel_with_the_job_and_are_a_term_of_the_study():
         assert shared.min_holders == fewest
         assert from_json(json.loads(json.dumps(as_json(shared)))) == shared
         assert terms_for(asked, "a").share_model
-        assert terms_for(asked, "a").share_min_holders == (fewest if fewest > 1 else 0)
+        assert terms_for(asked, "a").share_min_holders == fewest
     without = replace(study, share_model=False)
     assert with_copies(without, algorithm_of(without)[0]) == algorithm_of(study)[0]
     assert not terms_for(without, "a").share_model

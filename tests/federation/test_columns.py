@@ -65,10 +65,10 @@ def test_columns_that_are_renamed_after_the_question_are_told_anew_and_bind_nobo
     assert list(kit.glob("*.told"))
 
 
-def test_terms_and_consent_forms_name_it_only_where_the_study_says_so():
+def test_consent_forms_list_the_message_only_where_the_study_says_so():
     settings = LocalSettings("data.csv")
     plain, asked = (terms_of(study, "a", settings, ("x",)) for study in (ONE_SHOT, ASKED))
-    assert "feasibility" not in plain["requests"]  # forms of studies without it stay valid
+    assert plain["requests"]["feasibility"] is False
     assert asked["requests"] == plain["requests"] | {"feasibility": True}
     assert "column_kinds" not in form_of(plain, ())
     form = form_of(asked, ())

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from intarsia.cli import main
 from intarsia.cli import participant as commands
 from intarsia.coordinator import FederatedAlgorithm, OneShotAlgorithm
+from intarsia.federation import consent
 from intarsia.federation.algorithms import algorithm_of, terms_for
 from intarsia.federation.consent import form_of, later_fields, terms_of
 from intarsia.federation.preview import preview
@@ -259,3 +260,24 @@ def test_a_changed_table_is_served_only_after_its_record_was_renewed(kit, intars
     assert entry["reason"] == "patient 39 withdrew"
     assert (kit / entry["record"]).exists()
     intarsia("serve", "--consent", form)
+
+
+def test_a_form_names_the_participants_and_every_field_of_every_message_of_a_kind():
+    first = {
+        "message": "reply.summary",
+        "fields": [{"field": "tried", "fewest_rows": 60}, {"field": "values", "fewest_rows": 9}],
+    }
+    second = {
+        "message": "reply.summary",
+        "fields": [{"field": "half_of", "fewest_rows": None}, {"field": "values", "fewest_rows": 7}],
+    }
+    study = Study("s", ("a", "b", "c"), quorum=2)
+    form = form_of(terms_of(study, "a", LocalSettings("data.csv"), ("x",)), [first, second])
+    assert 'participants = ["a", "b", "c"]\nquorum = 2' in form
+    table = tomllib.loads(form)["leaves"]["reply.summary"]
+    assert table["tried"] == "at least 5; 60 in the preview"
+    assert table["values"] == "at least 5; 7 in the preview"
+    assert "half_of" in table
+    agreed = terms_of(study, "a", LocalSettings("data.csv"), ("x",))
+    other = terms_of(Study("s", ("a", "b", "d"), quorum=2), "a", LocalSettings("data.csv"), ("x",))
+    assert list(consent._differences(agreed, other)) == ["participants: added 'd'", "participants: removed 'c'"]

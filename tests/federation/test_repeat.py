@@ -95,10 +95,10 @@ def test_participants_that_did_not_agree_refuse_a_repeat(tmp_path):
         run(tmp_path, algorithm_of(STUDY, tmp_path / "march.intarsia")[0])
 
 
-def test_terms_say_that_a_study_repeats_and_older_studies_keep_their_forms_and_runs():
+def test_terms_say_that_a_study_repeats_and_older_studies_keep_their_runs():
     assert terms_for(STUDY, "north").previous
     plain = Study("registry", NAMES, n_clusters=3)
-    assert "previous" not in terms_for(plain, "north").listed()
+    assert not terms_for(plain, "north").previous
     assert not {"previous", "repeats"} & set(as_json(algorithm_of(plain)[0])["settings"])
 
 

@@ -263,8 +263,7 @@ def test_every_request_says_where_it_departs():
 
 def test_each_term_has_words_and_is_listed():
     listed = AUTO.listed()
-    later = {"previous", "feasibility", "share_model", "share_min_holders"} - {*listed}  # older forms do not have these
-    assert [*listed] == [field.name for field in fields(StudyTerms) if field.name not in later]
+    assert [*listed] == [field.name for field in fields(StudyTerms)]
     assert all(meaning_of_term(name) for name in listed)
     assert (listed["n_clusters"], listed["n_local_clusters"], listed["scale"]) == ("auto", "auto", "standard")
 

@@ -43,8 +43,7 @@ class SharingAlgorithm:
 
     def terms(self, name: str) -> StudyTerms:
         """Return which requests a participant can get."""
-        holders = self.min_holders if self.min_holders > 1 else 0
-        return replace(self.inner.terms(name), share_model=True, share_min_holders=holders)
+        return replace(self.inner.terms(name), share_model=True, share_min_holders=self.min_holders)
 
     def start(self, participants: Sequence[str]) -> Step:
         """Return the first requests of the other algorithm."""

@@ -24,7 +24,7 @@ from intarsia.core.types import BoolArray, FloatArray, IntArray
 SCALES = ("auto", None, "standard", "minmax", "robust")
 QUANTILES = np.linspace(0.05, 0.95, 19)
 NORMAL_QUARTILES = 1.3489795003921634  # the interquartile range of a standard normal variable
-FAR_APART = 10.0  # a standard deviation this many times the typical one is taken for other units
+FAR_APART = 4.0  # a standard deviation this many times the typical one is taken for other units
 MISMATCH = np.sqrt(2.0)
 
 
@@ -220,7 +220,7 @@ def deviation_of(statistics: Statistics) -> FloatArray:
 
 
 def units_differ(statistics: Statistics, indicators: BoolArray) -> bool:
-    """Return whether the largest standard deviation is over ten times the median (the lower one of an even number).
+    """Return whether the largest standard deviation is over four times the median (the lower one of an even number).
 
     Numbers beside categories have different units. Constant features are ignored. Small deviations are not evidence: a pixel
     at the edge of an image hardly varies, and a feature in which clusters do not differ varies less than others.

@@ -48,7 +48,7 @@ class FederatedClustering(TableClusterer):
         Common units. ``"standard"`` divides every feature by its standard deviation over all participants; ``"minmax"`` by
         its range, for which participants send their smallest and largest values; ``"robust"`` by its interquartile range,
         for which they send quantiles; None leaves the units as they are. ``"auto"`` is ``"standard"`` if units
-        differ (the largest standard deviation is over ten times the median one, or there are categories and numbers), else
+        differ (the largest standard deviation is over four times the median one, or there are categories and numbers), else
         None. An indicator of a category is always divided by √2, so that one mismatch counts one unit. Results are in
         original units; ``result.units`` names the choice. (The paper: None.)
     missing : {"observed", "error", "impute", "drop"} or mapping of participants to one, default="observed"

@@ -34,6 +34,8 @@ _TERMS = (
     "study",
     "participant",
     "server",
+    "participants",
+    "quorum",
     "method",
     "n_clusters",
     "settings",
@@ -70,8 +72,9 @@ _MASKED = """# Masked sums are random numbers to whoever sees them alone; only t
 """
 _MOMENTS = " Moments of a column leave in the description only where it has too few holders for a sum."
 _REQUESTS = """
-# What is answered: requests of the study with these settings, each once. All others are refused, before any row is read.
-# Units, levels and K are the same in all requests of a run. A new run that asks anything else needs a new form{unless}."""
+# What is answered: requests of the study with these settings, each step once; a summary is a step before K is chosen and one
+# after. All others are refused, before any row is read. Units, levels and K are the same in all requests of a run. A new run
+# that asks anything else needs a new form{unless}. max_rounds is that of the study; [release] has the most of all runs."""
 _PRIVACY = """
 # Differential privacy: whoever sees all that leaves learns almost the same with and without the rows of one person. epsilon
 # and delta say how nearly; total_epsilon is the most that all studies over this table may spend together. With secure sums,
@@ -92,10 +95,11 @@ _KEYS = """
 _NOISY = "declared or noisy"
 _NO_ROWS = "no rows: names and settings"
 _ALL_ROWS = "all rows"
+_RULE = "the minimum in force"
 _IN_WORDS = {
     ("reply.refinement", "refined.misfit"): _ALL_ROWS,
-    ("reply.labelled", "audited"): _ALL_ROWS,
-    ("reply.stability", "fewest"): _ALL_ROWS,
+    ("reply.labelled", "audited"): _RULE,
+    ("reply.stability", "fewest"): _RULE,
     ("reply.shares", "boxes"): "random",
     ("reply.masked", "values"): "masked: only the total can be read",
     ("reply.unmasked", "shares"): "random",
@@ -146,6 +150,8 @@ def terms_of(
         "study": study.name,
         "participant": name,
         "server": f"{study.host}:{study.port}",
+        "participants": list(study.participants),
+        "quorum": study.needed,
         "method": study.method,
         "n_clusters": study.n_clusters,
         "settings": dict(study.settings),
@@ -193,9 +199,7 @@ def _leaves(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]]) -> 
     no_rows = _NOISY if "privacy" in terms else _NO_ROWS
     fewest = int(terms["release"]["min_cluster_size"])
     leaves: dict[str, dict[str, str]] = {}
-    for message in messages:
-        tag = str(message["message"])
-        rows = {field["field"]: field["fewest_rows"] for field in message["fields"]}
+    for tag, rows in _fewest_rows(messages).items():
         leaves[tag] = {path: _IN_WORDS.get((tag, path), _behind(n, fewest, no_rows)) for path, n in rows.items()}
     if "privacy" not in terms and not terms["requests"]["secure_sums"]:
         if (
@@ -210,6 +214,18 @@ def _leaves(terms: Mapping[str, Any], messages: Iterable[Mapping[str, Any]]) -> 
     if terms["requests"].get("share_model"):
         leaves[tag_of(ModelKept)] = {}
     return leaves
+
+
+def _fewest_rows(messages: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int | None]]:
+    """Return the fewest rows behind each field of each kind of message: there may be several messages of one kind."""
+    fewest: dict[str, dict[str, int | None]] = {}
+    for message in messages:
+        rows = fewest.setdefault(str(message["message"]), {})
+        for field in message["fields"]:
+            path, n = field["field"], field["fewest_rows"]
+            before = rows.get(path)
+            rows[path] = n if before is None else before if n is None else min(n, before)
+    return fewest
 
 
 def _behind(seen: int | None, fewest: int, no_rows: str) -> str:

@@ -13,8 +13,6 @@ FEDERATED, ONE_SHOT = "federated", "one_shot"
 NEAREST, LIKELIEST, GROUPED = "nearest centroid", "likeliest Gaussian", "group of the local cluster"
 """How rows are labelled; participants that join late label by the nearest centroid where the others label by groups."""
 
-_IF_TRUE = {"previous", "feasibility", "share_model", "share_min_holders"}  # terms that are listed only then
-
 LocalNumber = int | Literal["silhouette"] | None
 """Number of local clusters: fixed, the one with the highest mean silhouette, or (None) as the participant chooses."""
 SILHOUETTE: Literal["silhouette"] = "silhouette"
@@ -46,7 +44,7 @@ class StudyTerms:
         False
     )
     local_iterations: Annotated[int, Fact("local iterations in each round")] = 1
-    min_points: Annotated[int, Fact("number of rows below which a centroid is ignored in a round")] = 1
+    min_points: Annotated[int, Fact("number of rows below which a centroid is ignored in a round; no release rule")] = 1
     shrink: Annotated[bool, Fact("whether variances and correlations of densities are shrunk")] = True
     n_proxies: Annotated[int, Fact("points that measure how well a density fits; 0: not measured")] = 0
     halves: Annotated[bool, Fact("whether local clusters may be told as two halves each, once K is known")] = False
@@ -79,8 +77,9 @@ class StudyTerms:
         ),
     ] = False
     share_min_holders: Annotated[
-        int, Fact("number of holders below which a copy of the public model shows no mean, spread or size")
-    ] = 0
+        int,
+        Fact("number of participants below which a copy of the public model shows no mean, spread or size of theirs"),
+    ] = 1
 
     @property
     def in_rounds(self) -> bool:
@@ -89,10 +88,7 @@ class StudyTerms:
 
     def listed(self) -> dict[str, Any]:
         """Return all terms by name, as forms and files show them."""
-        known = (  # forms of older versions lack some
-            field.name for field in fields(self) if field.name not in _IF_TRUE or getattr(self, field.name)
-        )
-        return {name: _shown(name, getattr(self, name)) for name in known}
+        return {field.name: _shown(field.name, getattr(self, field.name)) for field in fields(self)}
 
     def departing(self, **asked: Any) -> Iterator[str]:
         """Yield, for each setting that differs from the terms, what was asked and what the study says."""

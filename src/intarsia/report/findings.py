@@ -24,7 +24,7 @@ from intarsia.report.repeat import findings_of_repeat
 from intarsia.report.replies import findings_of_replies
 from intarsia.report.secure import findings_of_sums
 from intarsia.report.stability import findings_of_stability
-from intarsia.report.units import same_meaning
+from intarsia.report.units import same_meaning, units_left
 from intarsia.report.words import FEW_ROWS, NEARLY_A_TIE, counted, labelled_by
 from intarsia.results.assumptions import AssumptionReport
 from intarsia.results.outcome import Outcome, RunRecord
@@ -55,6 +55,7 @@ def findings_of(
         *_answered(outcome, run),
         _overlap(assumptions, bridges, len(participants)),
         *(_shared_columns(outcome) if several else ()),
+        *units_left(outcome, run),
         *(same_meaning(outcome) if several else ()),
         *(findings_of_replies(outcome) if several and outcome.privacy is None and outcome.secure is None else ()),
         *([_connected_clusters(outcome)] if several else ()),
