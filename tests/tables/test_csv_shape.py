@@ -72,6 +72,20 @@ def test_blank_rows_within_stay_and_in_a_private_study_all_rows_do(tmp_path):
     assert len(CsvFile(a_file(tmp_path, "a\n1\n\n"))) == 2  # in one column, a blank line is a missing value
 
 
+@pytest.mark.parametrize("limit", [0, 1 << 28])
+@pytest.mark.parametrize("piece", [1, 40, 1 << 20])
+def test_the_first_line_with_a_text_among_numbers_is_named(tmp_path, piece, limit):
+    rows = "".join(f'{k}.5;"x\n{k % 2}"\n' for k in range(30)) + "geheim;x\n" + "\n7.5;x"
+    file = CsvFile(a_file(tmp_path, f"a;b\n{rows}"), piece=piece)
+    assert file.line_of_text("a") == 62
+    opened = open_table(file, "nord", memory_limit=limit, leave_out=["b"])
+    assert opened.kinds()["a"].endswith("with 1 other text(s) among them, first in line 62")
+    with pytest.raises(IntarsiaError, match=r"first in line 62") as error:
+        opened.hold()
+    assert "geheim" not in str(error.value)
+    assert CsvFile(a_file(tmp_path, "a;b\n1;2\n")).line_of_text("a") is None
+
+
 def test_a_table_without_rows_is_no_yes(tmp_path):
     for text in ("a;b\n", "a;b\n;\n;;\n"):
         report = check_feasibility({"nord": a_file(tmp_path, text)})

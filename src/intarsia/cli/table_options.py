@@ -75,8 +75,8 @@ class TableOptions:
         rename: Mapping[str, Mapping[str, str]] | None = None,
     ) -> TableOptions:
         """Return the options of a command line; an error names the participants that there are."""
-        from intarsia.tables.csv import check_decimal
         from intarsia.tables.csv_text import check_encoding
+        from intarsia.tables.local_numbers import check_decimal
 
         names = list(names)
         signs, encodings = _by_name(decimal, names, "--decimal"), _by_name(encoding, names, "--encoding")

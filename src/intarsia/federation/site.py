@@ -55,8 +55,8 @@ from intarsia.protocol import (
 from intarsia.results.label_file import rename_labels, write_labels
 from intarsia.results.model_file import public_from_bytes
 from intarsia.tables import Opened, open_table
-from intarsia.tables.csv import check_decimal
 from intarsia.tables.dates import since
+from intarsia.tables.local_numbers import check_decimal
 from intarsia.tables.open import needs_all_rows
 from intarsia.tables.reading import Reading
 

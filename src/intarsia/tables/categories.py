@@ -20,6 +20,7 @@ from intarsia.tables.number_texts import are_numbers, is_number
 
 DATES = "dates"  # stored as text
 CONTRADICTION = "numbers with decimal commas and numbers with decimal points"
+NUMBERS_AS_TEXT = "numbers stored as text"
 OPTION = "--decimal"  # in the reason of a column of numbers that can be read in two ways
 IN_PYTHON = (  # parts of hints that the command line does not show
     ", in Python scan_csv(path, decimal=',')",
@@ -122,7 +123,7 @@ def why_not_levels(counts: Mapping[str, int], *, texts: bool) -> str | None:
         other = {level for level in counts if not is_number(level)}
         n_numbers = sum(n for level, n in counts.items() if level not in other)
         if 2 * n_numbers > n_filled or are_numbers(counts):
-            return "numbers stored as text" + (f", with {len(other)} other text(s) among them" if other else "")
+            return NUMBERS_AS_TEXT + (f", with {len(other)} other text(s) among them" if other else "")
     reason = None
     if len(counts) > MOST_LEVELS:
         reason = f"{len(counts)} different levels, more than {MOST_LEVELS}"

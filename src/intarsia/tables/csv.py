@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ import numpy as np
 from intarsia.exceptions import InputError, SettingError
 from intarsia.tables.csv_columns import joint, stacked, whole_numbers
 from intarsia.tables.csv_records import LONGEST_RECORD, first_record, records, separator_in
-from intarsia.tables.csv_shape import Shape, shape_of, without_names
+from intarsia.tables.csv_shape import Shape, line_of_text, shape_of, without_names
 from intarsia.tables.csv_text import UTF_8, open_text, state_of
 from intarsia.tables.frame import CATEGORIES, NUMBERS
 from intarsia.tables.local_numbers import (
@@ -32,6 +32,7 @@ from intarsia.tables.local_numbers import (
     Evidence,
     Notation,
     Notations,
+    check_decimal,
     evidence_of,
     settle,
 )
@@ -291,6 +292,12 @@ class CsvFile(Source):
                         suspects.add(name)
         return types, suspects
 
+    def line_of_text(self, column: str) -> int | None:
+        """Return the number of the first line in which a column has a text that is no number; None if it has none."""
+        with self._reading():
+            parse = partial(self._parse, infer_schema_length=0, columns=[column])
+            return line_of_text(self._pieces(), parse, self._separator, self._text.first_line)
+
     def _check_unchanged(self) -> None:
         """Raise an error if the file has changed: all passes over a table must see the same rows."""
         if state_of(self._path) != self._state:
@@ -378,13 +385,6 @@ def scan_csv(
         raise SettingError(f"separator must be one ASCII letter, such as ';'. Got {separator!r} instead.")
     table = CsvFile(path, separator=separator, decimal=check_decimal(decimal), encoding=encoding)
     return table if columns is None else table.only(columns)
-
-
-def check_decimal(sign: str | None) -> str | None:
-    """Return a decimal sign, or raise a SettingError."""
-    if sign not in {None, COMMA, POINT}:
-        raise SettingError(f"decimal must be ',' or '.'. Got {sign!r} instead.")
-    return sign
 
 
 def open_csv(path: str | PathLike[str], **settings: Any) -> CsvFile:

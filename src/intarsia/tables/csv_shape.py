@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from intarsia.core.types import BoolArray, IntArray
 from intarsia.exceptions import InputError
 from intarsia.tables.csv_records import LINE_END, QUOTE, records
 from intarsia.tables.csv_text import CsvText
+from intarsia.tables.number_texts import is_number
 
 _BLANKS = b" \t\r\n"
 
@@ -152,3 +153,20 @@ def without_names(owner: str, name: str, positions: Sequence[int], n_columns: in
         f"{len(positions)} of {n_columns} columns of {owner!r} have no name, and have values (column {positions[0]}). Hint: "
         f"does a title stand above the header? Then delete this line of {name}. Otherwise name the columns."
     )
+
+
+def line_of_text(pieces: Iterable[bytes], parse: Callable[[bytes], Any], separator: str, line: int) -> int | None:
+    """Return the number of the first line with a text that is no number; ``parse`` gives the one column of a piece.
+
+    All pieces begin with the header, that of the first one as it stands in the file, in ``line``.
+    """
+    is_first = True
+    for piece in pieces:
+        starts = _rows_of(piece, separator.encode()).starts
+        body = int(starts[1]) if len(starts) > 1 else len(piece)
+        line, is_first = line + piece.count(LINE_END, 0, body) * is_first, False
+        for row, cell in enumerate(parse(piece).to_series(), 1):
+            if cell is not None and cell.strip() and not is_number(cell):
+                return line + piece.count(LINE_END, body, int(starts[row]))
+        line += piece.count(LINE_END, body)
+    return None

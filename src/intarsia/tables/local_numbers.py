@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from intarsia.exceptions import SettingError
 from intarsia.tables.categories import CONTRADICTION
 from intarsia.tables.number_texts import MINUS
 
@@ -248,3 +249,10 @@ def _doubt(sign: str, file: str) -> str:
         f"numbers in which a {word} may be the decimal sign or separate thousands; say which: "
         f"--decimal '{file}={sign}' ({meaning[sign]}) or --decimal '{file}={_OTHER[sign]}' ({meaning[_OTHER[sign]]})"
     )
+
+
+def check_decimal(sign: str | None) -> str | None:
+    """Return a decimal sign, or raise a SettingError."""
+    if sign not in {None, COMMA, POINT}:
+        raise SettingError(f"decimal must be ',' or '.'. Got {sign!r} instead.")
+    return sign

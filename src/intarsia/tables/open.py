@@ -7,7 +7,7 @@ source, a table of any library or a mapping of arrays; whether a table is read a
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ import numpy as np
 from intarsia.core.distances import LARGEST
 from intarsia.core.private.declared import DifferentialPrivacy
 from intarsia.core.types import FloatArray
-from intarsia.exceptions import InputError, SettingError, TableTypeError, quote
+from intarsia.exceptions import InputError, NonNumericError, SettingError, TableTypeError, quote
 from intarsia.tables.arrow import is_stream, read_stream
-from intarsia.tables.categories import unusable_columns, words_in
+from intarsia.tables.categories import NUMBERS_AS_TEXT, unusable_columns, words_in
 from intarsia.tables.csv import CsvFile, open_csv
 from intarsia.tables.declared import read_declared, read_texts
 from intarsia.tables.excel import EXCEL
@@ -87,6 +87,7 @@ class Opened:
     inferred: bool = False
     remark: str | None = None
     doubtful: Mapping[str, str] = field(default_factory=dict)
+    line_of_text: Callable[[str], int | None] | None = None
 
     @property
     def is_streamed(self) -> bool:
@@ -131,9 +132,15 @@ class Opened:
                 )
             return read_declared(self.table, self.owner, declared)
         self.check_read()
-        if self.is_streamed:
-            return open_stream(self.table, self.owner, missing)
-        return settle_missing(read_table(self.table, self.owner), missing)
+        try:
+            if self.is_streamed:
+                return open_stream(self.table, self.owner, missing)
+            return settle_missing(read_table(self.table, self.owner), missing)
+        except NonNumericError as error:
+            if self.line_of_text is None or not error.columns:
+                raise
+            refused = error.columns[self.owner]
+        raise unusable_columns({self.owner: self._with_lines(refused)})
 
     def check_read(self) -> None:
         """Raise an error about all columns that cannot be used if some can be read in two ways."""
@@ -147,7 +154,18 @@ class Opened:
         if not self.columns:
             return {}
         kinds = kinds_in(self.table, self.owner) if self.is_streamed else kinds_of(self.table, self.owner)
-        return kinds | {name: self.doubtful[name] for name in self.columns if name in self.doubtful}
+        kinds |= {name: self.doubtful[name] for name in self.columns if name in self.doubtful}
+        return self._with_lines(kinds)
+
+    def _with_lines(self, reasons: Mapping[str, str]) -> dict[str, str]:
+        """Return reasons why columns cannot be used with the number of the line in which it shows first."""
+        told, line_of_text = dict(reasons), self.line_of_text
+        if line_of_text is None:
+            return told
+        for name, reason in reasons.items():
+            if reason.startswith(f"{NUMBERS_AS_TEXT}, ") and (line := line_of_text(name)):
+                told[name] = f"{reason}, first in line {line}"
+        return told
 
     def row_id_columns(self) -> list[str]:
         """Return the columns that look like row IDs: whole numbers that increase with every row (of the first batch)."""
@@ -245,7 +263,7 @@ def open_table(
         opened, inferred = opened.as_text(), False
     notes: dict[str, Any] = {}
     if isinstance(opened, Source):
-        notes = {"remark": opened.remark, "doubtful": opened.doubtful}
+        notes = {"remark": opened.remark, "doubtful": opened.doubtful, "line_of_text": opened.line_of_text}
         if all_rows or opened.fits(_memory_limit() if memory_limit is None else memory_limit):
             as_stored = () if id_column is None or id_column not in opened.columns else (id_column,)
             opened = opened.read(as_stored) if declared is None else read_texts(opened, declared, as_stored)

@@ -107,6 +107,9 @@ class _Prepared(Source):
     def remark(self) -> str | None:
         return self._source.remark
 
+    def line_of_text(self, column: str) -> int | None:
+        return self._source.line_of_text(self._old[column])
+
     def __len__(self) -> int:
         return len(self._source)
 

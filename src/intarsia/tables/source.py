@@ -80,6 +80,10 @@ class Source(ABC):
         """What is unusual about the way the source is read, in words."""
         return None
 
+    def line_of_text(self, column: str) -> int | None:  # noqa: ARG002  (for files of text)
+        """Return the number of the first line in which a column has a text that is no number; None if nobody knows."""
+        return None
+
     def only(self, columns: Sequence[str]) -> Source:
         """Return the source with these columns only."""
         check_columns(columns, self.columns, "the table")
@@ -116,6 +120,9 @@ class _Selection(Source):
     @property
     def remark(self) -> str | None:
         return self._source.remark
+
+    def line_of_text(self, column: str) -> int | None:
+        return self._source.line_of_text(column)
 
     def as_text(self) -> Source:
         return _Selection(self._source.as_text(), self._columns)
