@@ -33,5 +33,6 @@ for axis, (title, X) in zip(axes, clouds.items(), strict=True):
 
 # %%
 # The Jaccard similarity alone is high in all three: a long cloud is cut at nearly the same place again and again. The
-# stability compares with what one cloud of the same shape gives. From 0.75 on a cluster is stable; below 0.6 do not
-# interpret it.
+# stability compares with what one cloud of the same shape gives. From 0.75 on a cluster is stable. Below 0.6 with a high
+# Jaccard similarity, clusters are ends of a scale rather than groups; groups that touch, as in the middle, can look like
+# this, too.

@@ -30,7 +30,7 @@ def test_what_one_participant_alone_has_is_hidden_unless_asked_for(study, capsys
     assert public.min_holders == 2
     assert np.isnan(public.centroids[:, public.feature_names.index("own")]).all()
     assert b"south" not in out.read_bytes()
-    assert "2 entries are hidden" in capsys.readouterr().err
+    assert "hidden (fewer than 2 participants have them): 'own'" in capsys.readouterr().err
     share(study, "-o", out, code=1)
     assert "--force" in capsys.readouterr().err
     share(study / "model.intarsia", "-o", out, "--min-holders", 1, "--force")

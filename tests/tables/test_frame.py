@@ -108,3 +108,8 @@ def test_texts_that_are_not_valid_utf_8_are_refused():
     for tables in ({"a": {"y\ud800": [1.0, 2.0]}}, {"a\ud800": {"y": [1.0, 2.0]}}, {"a": {"y": ["\ud800", "b"]}}):
         with pytest.raises(InputError, match="not valid UTF-8"):
             intarsia.cluster(tables, 1)
+
+
+def test_a_missing_whole_number_of_r_is_no_number():
+    with pytest.raises(NonFiniteError, match=r"1 column\(s\) of 'a' contain -2147483648, .* NA in R: 'age'.*nullable"):
+        read_table({"age": np.array([51, -(2**31), 60]), "x": [1.0, 2.0, 3.0]}, "a")

@@ -9,7 +9,7 @@ import typer
 
 from intarsia.cli.console import err, plain
 from intarsia.cli.study_folder import PUBLIC, model_in
-from intarsia.exceptions import InputError
+from intarsia.exceptions import InputError, quote
 
 
 def share(
@@ -25,11 +25,15 @@ def share(
 
     Example: [bold]intarsia share study/ -o heart.intarsia[/]
     """
+    import numpy as np
+
     from intarsia.estimators import load_result
 
     if output.exists() and not force:
         raise InputError(f"{output} already exists. Hint: --output for another file, or --force to replace it.")
     public = load_result(model_in(study)).public(fewest=fewest, min_holders=min_holders)
     public.save(output)
-    hidden = f"; {public.n_hidden} entries are hidden or were never measured" if public.n_hidden else ""
-    err.print(plain(f"written: {output} ({public}{hidden})"), soft_wrap=True)
+    err.print(plain(f"written: {output} ({public})"), soft_wrap=True)
+    gone = [name for name, means in zip(public.feature_names, public.centroids.T, strict=True) if np.isnan(means).all()]
+    if gone:
+        err.print(plain(f"hidden (fewer than {min_holders} participants have them): {quote(gone, 20)}"), soft_wrap=True)

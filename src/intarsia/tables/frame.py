@@ -33,6 +33,7 @@ from intarsia.tables.categories import Category, is_missing, read_category, unus
 from intarsia.tables.names import check_names, column_names
 
 BACKENDS = ("pandas", "polars", "pyarrow")
+NA_OF_R = -(2**31)  # what a missing whole number of R becomes where nothing else can be missing
 NUMBERS, CATEGORIES = "numbers", "categories"
 
 
@@ -225,7 +226,14 @@ def _checked(
     with np.errstate(invalid="ignore"):
         for block in by_rows(*values.shape):
             huge |= (np.abs(values[block]) > LARGEST).any(axis=0)
-    check_magnitudes(owner, names, huge, extent_of(values, observed).width)
+    extent = extent_of(values, observed)
+    check_magnitudes(owner, names, huge, extent.width)
+    if (from_r := extent.low == NA_OF_R).any():
+        raise NonFiniteError(
+            f"{int(from_r.sum())} column(s) of {owner!r} contain {NA_OF_R}, which stands for NA in R: "
+            f"{quote(name for name, bad in zip(names, from_r, strict=True) if bad)}. Hint: in R, "
+            "options(reticulate.pandas_use_nullable_dtypes = TRUE) keeps NA; elsewhere, make them missing values."
+        )
     return Table(owner, tuple(names), tuple(given), values, observed, categories)
 
 
@@ -251,7 +259,7 @@ def check_table(table: Any, owner: str) -> list[str]:
     if names is None or not is_table(table):
         raise not_a_table(table, owner)
     check_names(names, owner)
-    return names
+    return [str(name) for name in names]  # subclasses of str, such as NumPy's, cannot be sent
 
 
 def not_a_table(table: Any, owner: str) -> TableTypeError:
