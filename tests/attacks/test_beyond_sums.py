@@ -14,7 +14,7 @@ from intarsia import ReleasePolicy
 from intarsia.protocol import Centres, Columns, Describe, Failure, MeasureStability, Refine, Summarize
 from tests.attacks.listening import participant_of
 
-D, N = 4, 25
+D, N = 4, 15
 REACH = np.full(D, 1e3)
 
 
