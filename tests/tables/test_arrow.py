@@ -36,6 +36,10 @@ def tables():
 @pytest.mark.parametrize("without_pyarrow", [False, True])
 def test_streams_are_clustered_as_the_tables_that_they_hold(tables, without_pyarrow, monkeypatch):
     if without_pyarrow:
+        try:
+            pl.DataFrame(Stream(tables["a"]))
+        except TypeError:
+            pytest.skip("this version of polars reads no streams")
         monkeypatch.setattr(arrow, "find_spec", lambda _: None)
     expected = intarsia.cluster(tables, 2, random_state=0)
     result = intarsia.cluster({name: Stream(table) for name, table in tables.items()}, 2, random_state=0)

@@ -60,7 +60,7 @@ def rename_labels(path: Path, names: Mapping[int, str]) -> None:
     import polars as pl
 
     is_parquet = path.suffix.lower() in _PARQUET
-    frame = pl.read_parquet(path) if is_parquet else pl.read_csv(path, infer_schema=False)
+    frame = pl.read_parquet(path) if is_parquet else pl.read_csv(path, infer_schema_length=0)
     if "cluster" not in frame.columns:
         raise InputError(f"{path.name} has no column cluster: it is no file of labels.")
     given = frame.select(pl.exclude("name"))
@@ -142,7 +142,8 @@ def _names_of_rows(ids: Ids | None, n: int) -> Iterator[Any]:
     import polars as pl
 
     if ids is not None:
-        yield from (pl.Series(chunk) for chunk in ids.chunks())
+        # older versions of polars take no series of narwhals
+        yield from (pl.Series(chunk.to_list() if hasattr(chunk, "to_list") else chunk) for chunk in ids.chunks())
     else:
         for start in range(0, max(n, 1), _LINES_AT_A_TIME):
             yield range(start, min(start + _LINES_AT_A_TIME, n))

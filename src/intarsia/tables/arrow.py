@@ -32,7 +32,10 @@ def read_stream(table: Any) -> Any:
         needed("polars", "Arrow streams", "cli")
         import polars as pl
 
-        return pl.DataFrame(table)
+        try:
+            return pl.DataFrame(table)
+        except TypeError:  # a version that knows no streams
+            needed("pyarrow", "Arrow streams", "parquet")
     import pyarrow as pa
 
     return pa.table(table)
