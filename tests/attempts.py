@@ -17,6 +17,12 @@ import msgspec
 FAILURES = "INTARSIA_FAILURES"  # where a run of pytest writes the tests that failed, by name, with their last line
 MOST = 10  # tests that a busy machine may fail; if more fail, no second attempt is made
 Words = tuple[str, ...]
+ALONE = (  # their tests of this mark measure seconds or memory
+    "tests/e2e/test_overhead.py",
+    "tests/report/test_browser.py",
+    "tests/cli/test_memory.py",
+    "tests/runtime/test_processes.py",
+)
 GROUPS: dict[str, tuple[Words, ...]] = {
     "unit": (("--numprocesses", "2"),),
     "e2e": (
@@ -24,7 +30,7 @@ GROUPS: dict[str, tuple[Words, ...]] = {
             *("-m", "e2e", "tests/e2e", "tests/runtime/test_conformance.py", "--ignore", "tests/e2e/test_overhead.py"),
             *("--numprocesses", "3", "--durations", "12"),
         ),
-        ("-m", "e2e", "tests/e2e/test_overhead.py", "-s"),  # measures seconds, so it runs alone
+        ("-m", "e2e", *ALONE, "-s"),
     ),
 }
 

@@ -16,6 +16,7 @@ from intarsia.participant.kmeans import KMeans
 from intarsia.tables.frame import read_table
 
 
+@pytest.mark.e2e  # it is long, and measures whole processes
 @pytest.mark.parametrize("case", [Case(2), Case(2, gaps=True, options=ONE_SHOT)], ids=lambda case: case.name)
 def test_fit_holds_no_more_than_three_copies(monkeypatch, case):
     """`make bench-memory` does this with a million rows; below 100,000, what a process has beside the data weighs more."""

@@ -299,6 +299,7 @@ def test_hostile_names_are_shown_as_text(read):
     reader.check_quiet()
 
 
+@pytest.mark.e2e  # it measures seconds
 def test_a_large_study_opens_nearly_as_quickly_as_a_small_one_and_stays_readable(read):
     # the quickest of three of each, because a machine that also does something else is slow at times
     small = min(read("hospitals").seconds for _ in range(3))

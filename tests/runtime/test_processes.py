@@ -157,6 +157,7 @@ def test_a_process_that_is_killed_is_an_error_that_says_so(workers):
     assert len(workers) == 2
 
 
+@pytest.mark.e2e
 def test_with_a_quorum_a_run_survives_a_process_that_is_killed():
     joined = [
         Joining(read_table(table, name), Dies(3) if name == "p1" else None, "euclidean", "impute", OPEN)
